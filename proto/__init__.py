@@ -1,0 +1,1 @@
+"""Everything that crosses a process boundary: records, codecs and the rules for reading them. Pure: no IO, no clock."""

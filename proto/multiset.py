@@ -1,0 +1,18 @@
+"""An additive hash of a multiset of rows: adding and taking away rows adds and takes away their hashes."""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from proto.rows import ResultRow, encode_row
+
+_MODULUS = 1 << 128
+
+EMPTY = bytes(16)
+
+
+def shifted(state: bytes, rows: Iterable[tuple[ResultRow, int]]) -> bytes:
+    """The hash of the state after `rows` with their signed weights came to the state with hash `state`."""
+    total = int.from_bytes(state)
+    for row, weight in rows:
+        total += weight * int.from_bytes(blake2b(encode_row(row), digest_size=16).digest())
+    return (total % _MODULUS).to_bytes(16)

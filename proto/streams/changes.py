@@ -1,0 +1,382 @@
+"""The reader of `changes`: records in, each committed change out once, in commit order, without a gap."""
+
+from collections.abc import Iterator
+from struct import Struct as Packed
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from proto.pgoutput.decoder import decode
+from proto.pgoutput.messages import (
+    ABSENT,
+    Begin,
+    Commit,
+    Delete,
+    Insert,
+    LogicalMessage,
+    PgOutputMessage,
+    Relation,
+    Row,
+    Truncate,
+    Type,
+    Unwritable,
+    Update,
+)
+from proto.positions import Lsn, Seq, Xid
+from proto.streams.fencing import Fencing, Writer
+from proto.tidewire.v1.changes_pb2 import ChangesRecord, Fence, Heartbeat, HistoryBegin, Segment
+
+DDL_PREFIX = "tidewire.ddl"
+BARRIER_PREFIX = "tidewire.barrier"
+
+_LENGTH = Packed("!I")
+
+
+class RowChanged(Struct, frozen=True, kw_only=True, tag=True):
+    """One row: `before` and `after` in the order of `relation.columns`, as far as the table's identity gives them."""
+
+    seq: Seq
+    commit_lsn: Lsn
+    ordinal: int
+    xid: Xid
+    commit_time_us: int
+    relation: Relation
+    operation: str  # insert, update, delete
+    before: Row | None
+    after: Row | None
+
+
+class Truncated(Struct, frozen=True, kw_only=True, tag=True):
+    seq: Seq
+    commit_lsn: Lsn
+    ordinal: int
+    xid: Xid
+    commit_time_us: int
+    relation: Relation
+    cascade: bool
+    restart_identity: bool
+
+
+class ChangeUnwritable(Struct, frozen=True, kw_only=True, tag=True):
+    """A change that was committed and is not in the log, and why; its table must be taken anew from the database."""
+
+    seq: Seq
+    commit_lsn: Lsn
+    ordinal: int
+    xid: Xid
+    commit_time_us: int
+    relation: Relation
+    operation: str
+    reason: str
+
+
+class SchemaSeen(Struct, frozen=True, kw_only=True, tag=True):
+    """The shape of a table from here on; comes before its first row and whenever the shape is another."""
+
+    commit_lsn: Lsn
+    relation: Relation
+
+
+class SchemaChanged(Struct, frozen=True, kw_only=True, tag=True):
+    """A DDL mark: `description` is the JSON that the event trigger wrote."""
+
+    commit_lsn: Lsn
+    ordinal: int
+    xid: Xid
+    description: bytes
+
+
+class BarrierPassed(Struct, frozen=True, kw_only=True, tag=True):
+    commit_lsn: Lsn
+    barrier_id: str
+
+
+class Committed(Struct, frozen=True, kw_only=True, tag=True):
+    """Everything since the last Committed was one transaction, and it is whole."""
+
+    commit_lsn: Lsn
+    end_lsn: Lsn
+    xid: Xid
+    commit_time_us: int
+    next_seq: Seq
+
+
+class Idle(Struct, frozen=True, kw_only=True, tag=True):
+    """All commits before `lsn` have come out."""
+
+    lsn: Lsn
+    next_seq: Seq
+    written_us: int
+
+
+class HistoryBegan(Struct, frozen=True, kw_only=True, tag=True):
+    """Continuity ends here: drop the open transaction and take everything anew from the database at or after `lsn`."""
+
+    history: int
+    because: str
+    lsn: Lsn
+    first_seq: Seq
+    system_identifier: int
+    timeline: int
+    database: str
+
+
+ChangeEvent: TypeAlias = (
+    RowChanged
+    | Truncated
+    | ChangeUnwritable
+    | SchemaSeen
+    | SchemaChanged
+    | BarrierPassed
+    | Committed
+    | Idle
+    | HistoryBegan
+)
+
+
+class GapInChanges(Exception):
+    """The log misses changes that it should have: the reader cannot go on and must not guess."""
+
+    def __init__(self, expected: Seq, found: Seq) -> None:
+        super().__init__(
+            f"the log goes on at seq {found}, expected {expected}: records were removed from the middle of `changes`; "
+            "take the tables anew from the database"
+        )
+        self.expected = expected
+        self.found = found
+
+
+class OpenTransaction(Struct, frozen=True):
+    begin: Begin
+    # How many entries of it have come out; a writer that begins it again repeats them.
+    delivered: int
+
+
+class ChangesReader:
+    """Feed it the values of the topic's messages in order; it yields each change once.
+
+    It may begin at any message. What it yields before the first HistoryBegan belongs to a history that began earlier.
+    """
+
+    def __init__(self) -> None:
+        self.fencing = Fencing()
+        self.history = 0
+        # Behind the last whole commit: all commits before this LSN have come out, the next change has this seq.
+        self.committed_lsn = Lsn(0)
+        self.committed_seq = Seq(0)
+        self._next_seq: Seq | None = None
+        self._open: OpenTransaction | None = None
+        self._relations: dict[int, Relation] = {}
+        self._shown: dict[int, Relation] = {}
+        self._decoded_relations: dict[bytes, Relation | Type] = {}
+        self._pieces: list[bytes] = []
+
+    @property
+    def at_commit_boundary(self) -> bool:
+        return self._open is None
+
+    def feed(self, value: bytes) -> Iterator[ChangeEvent]:
+        record = ChangesRecord.FromString(value)
+        writer = Writer(record.epoch, record.writer)
+        body = record.WhichOneof("body")
+        if body == "fence":
+            if self.fencing.fence(writer):
+                yield from self._fence(record.fence)
+            return
+        if not self.fencing.admits(writer):
+            return
+        if body == "segment":
+            yield from self._segment(record.segment)
+        elif body == "fragment":
+            yield from self._fragment(record.fragment.index, record.fragment.count, record.fragment.piece)
+        elif body == "heartbeat":
+            yield from self._heartbeat(record.heartbeat)
+
+    def _fence(self, fence: Fence) -> Iterator[ChangeEvent]:
+        self._pieces = []
+        if fence.history == self.history:
+            return
+        self.history = fence.history
+        self._open = None
+        self._next_seq = self.committed_seq = Seq(fence.history_seq)
+        self.committed_lsn = Lsn(fence.history_lsn)
+        self._shown = {}
+        yield HistoryBegan(
+            history=fence.history,
+            because=HistoryBegin.Name(fence.began_because).removeprefix("HISTORY_BEGIN_").lower(),
+            lsn=Lsn(fence.history_lsn),
+            first_seq=Seq(fence.history_seq),
+            system_identifier=fence.system_identifier,
+            timeline=fence.timeline,
+            database=fence.database,
+        )
+
+    def _heartbeat(self, heartbeat: Heartbeat) -> Iterator[ChangeEvent]:
+        self._pieces = []
+        next_seq = Seq(heartbeat.next_seq)
+        if self._next_seq is not None and next_seq > self._next_seq:
+            raise GapInChanges(self._next_seq, next_seq)
+        if heartbeat.lsn > self.committed_lsn:
+            self._next_seq = self.committed_seq = next_seq
+            self.committed_lsn = Lsn(heartbeat.lsn)
+            yield Idle(lsn=self.committed_lsn, next_seq=next_seq, written_us=heartbeat.written_us)
+
+    def _fragment(self, index: int, count: int, piece: bytes) -> Iterator[ChangeEvent]:
+        if index == 0:
+            self._pieces = []
+        if index != len(self._pieces):
+            return  # the reader began inside a segment; the gap check of the next one decides
+        self._pieces.append(piece)
+        if len(self._pieces) == count:
+            segment = Segment.FromString(b"".join(self._pieces))
+            self._pieces = []
+            yield from self._segment(segment)
+
+    def _segment(self, segment: Segment) -> Iterator[ChangeEvent]:
+        if self._next_seq is None:
+            self._next_seq = Seq(segment.first_seq)
+            self.committed_lsn = Lsn(segment.committed_lsn)
+            self.committed_seq = Seq(segment.committed_seq)
+        elif segment.first_seq > self._next_seq:
+            raise GapInChanges(self._next_seq, Seq(segment.first_seq))
+        for raw in segment.relations:
+            self._learn(self._decoded_relation(raw))
+        begin = decode(segment.open_begin) if segment.open_begin else None
+        assert begin is None or isinstance(begin, Begin)
+        yield from self._entries(segment.entries, begin, segment.first_ordinal, Seq(segment.first_seq))
+
+    def _entries(self, entries: bytes, begin: Begin | None, ordinal: int, seq: Seq) -> Iterator[ChangeEvent]:
+        at, end = 0, len(entries)
+        while at < end:
+            (length,) = _LENGTH.unpack_from(entries, at)
+            at += 4 + length
+            raw = entries[at - length : at]
+            if raw[0] in b"RY":
+                self._learn(self._decoded_relation(raw))
+                continue
+            message = decode(raw)
+            if isinstance(message, Begin):
+                begin, ordinal = message, 0
+                continue
+            assert begin is not None
+            if isinstance(message, Commit):
+                yield from self._commit(begin, message, seq)
+                continue
+            for event in self._changes(begin, message, ordinal, seq):
+                if self._is_new(begin, ordinal):
+                    yield from self._schema_of(event)
+                    yield event
+                    self._open = OpenTransaction(begin, ordinal + 1)
+                if not isinstance(event, SchemaChanged | BarrierPassed):
+                    seq = Seq(seq + 1)
+                    if self._next_seq is None or seq > self._next_seq:
+                        self._next_seq = seq
+                ordinal += 1
+
+    def _is_new(self, begin: Begin, ordinal: int) -> bool:
+        if begin.commit_lsn < self.committed_lsn:
+            return False
+        return self._open is None or self._open.begin != begin or ordinal >= self._open.delivered
+
+    def _commit(self, begin: Begin, commit: Commit, seq: Seq) -> Iterator[ChangeEvent]:
+        if begin.commit_lsn < self.committed_lsn:
+            return
+        self._open = None
+        self.committed_lsn, self.committed_seq = commit.end_lsn, seq
+        yield Committed(
+            commit_lsn=commit.commit_lsn,
+            end_lsn=commit.end_lsn,
+            xid=begin.xid,
+            commit_time_us=begin.commit_time_us,
+            next_seq=seq,
+        )
+
+    def _changes(self, begin: Begin, message: PgOutputMessage, ordinal: int, seq: Seq) -> Iterator[ChangeEvent]:
+        """The events of one entry; a truncate of several tables is several."""
+        lsn, xid, time = begin.commit_lsn, begin.xid, begin.commit_time_us
+        match message:
+            case Insert() | Update() | Delete():
+                relation = self._relations[message.relation]
+                operation, before, after = _images(relation, message)
+                yield RowChanged(
+                    seq=seq,
+                    commit_lsn=lsn,
+                    ordinal=ordinal,
+                    xid=xid,
+                    commit_time_us=time,
+                    relation=relation,
+                    operation=operation,
+                    before=before,
+                    after=after,
+                )
+            case LogicalMessage(prefix=prefix, content=content):
+                if prefix == BARRIER_PREFIX:
+                    yield BarrierPassed(commit_lsn=lsn, barrier_id=content.decode("utf-8", "surrogateescape"))
+                else:
+                    yield SchemaChanged(commit_lsn=lsn, ordinal=ordinal, xid=xid, description=content)
+            case Truncate():
+                for offset, oid in enumerate(message.relations):
+                    yield Truncated(
+                        seq=Seq(seq + offset),
+                        commit_lsn=lsn,
+                        ordinal=ordinal + offset,
+                        xid=xid,
+                        commit_time_us=time,
+                        relation=self._relations[oid],
+                        cascade=message.cascade,
+                        restart_identity=message.restart_identity,
+                    )
+            case Unwritable():
+                yield ChangeUnwritable(
+                    seq=seq,
+                    commit_lsn=lsn,
+                    ordinal=ordinal,
+                    xid=xid,
+                    commit_time_us=time,
+                    relation=self._relations[message.relation],
+                    operation=message.operation,
+                    reason=message.reason,
+                )
+            case _:
+                raise AssertionError(f"{type(message).__name__} does not stand in a segment")
+
+    def _schema_of(self, event: ChangeEvent) -> Iterator[SchemaSeen]:
+        if isinstance(event, RowChanged | Truncated | ChangeUnwritable):
+            relation = event.relation
+            if self._shown.get(relation.oid) is not relation and self._shown.get(relation.oid) != relation:
+                yield SchemaSeen(commit_lsn=event.commit_lsn, relation=relation)
+            self._shown[relation.oid] = relation
+
+    def _decoded_relation(self, raw: bytes) -> Relation | Type:
+        known = self._decoded_relations.get(raw)
+        if known is None:
+            decoded = decode(raw)
+            assert isinstance(decoded, Relation | Type)
+            known = self._decoded_relations[raw] = decoded
+        return known
+
+    def _learn(self, shape: Relation | Type) -> None:
+        if isinstance(shape, Relation):
+            self._relations[shape.oid] = shape
+
+
+def _images(relation: Relation, message: Insert | Update | Delete) -> tuple[str, Row | None, Row | None]:
+    match message:
+        case Insert(after=after):
+            return "insert", None, after
+        case Delete(before=before, before_is_key=is_key):
+            return "delete", _only_identity(relation, before) if is_key else before, None
+        case Update(before=before, before_is_key=is_key, after=after):
+            if before is None:
+                return "update", None, after
+            if is_key:
+                before = _only_identity(relation, before)
+            if ABSENT in after:
+                # The new row points to the old row's TOAST value, which a FULL old row carries.
+                after = tuple(old if new is ABSENT else new for old, new in zip(before, after, strict=True))
+            return "update", before, after
+
+
+def _only_identity(relation: Relation, row: Row) -> Row:
+    """PostgreSQL sends NULL for the columns that are not part of the identity: they are not known to be NULL."""
+    return tuple(value if column.is_identity else ABSENT for column, value in zip(relation.columns, row, strict=True))

@@ -1,0 +1,1 @@
+"""The records of the Kafka topics, one Protocol Buffers file a topic."""
