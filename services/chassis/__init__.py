@@ -1,0 +1,1 @@
+"""What each process needs and none owns: settings, logs, metrics, health, a graceful end, and connections."""

@@ -1,0 +1,141 @@
+"""Health over HTTP: alive while the loop turns, ready while it also does its work."""
+
+import errno
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+
+from msgspec import Struct
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+
+class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The [http] section: where /healthz, /readyz and /metrics are served; port 0 takes a free one."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+
+
+class AddressRefused(Exception):
+    """The address for health and metrics cannot be bound."""
+
+    exit_code, retry = 2, False
+
+    def __init__(self, http: Http, reason: str) -> None:
+        super().__init__(
+            f"cannot listen on {http.host}:{http.port} ({reason}): "
+            "set TIDEWIRE_HTTP_HOST and TIDEWIRE_HTTP_PORT to a free address"
+        )
+        self.http = http
+
+
+class Progress:
+    """What a loop tells about itself; the loop writes, the HTTP threads read."""
+
+    def __init__(
+        self,
+        stale_after_s: float = 10.0,
+        *,
+        dead_after_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stale_after_s = stale_after_s
+        self._dead_after_s = 10 * stale_after_s if dead_after_s is None else dead_after_s
+        self._clock = clock
+        self._beaten_at = clock()
+        self._reason: str | None = "starting"
+
+    def beat(self) -> None:
+        """The loop has completed a turn."""
+        self._beaten_at = self._clock()
+
+    def not_ready(self, reason: str) -> None:
+        """The loop turns but cannot do its work."""
+        self._reason = reason
+
+    def ready(self) -> None:
+        """The loop does its work."""
+        self._reason = None
+
+    def state(self) -> tuple[bool, str]:
+        """Whether the process is ready, and why not."""
+        silent_s = self._silent_s()
+        if silent_s > self._stale_after_s:
+            return False, f"the loop has made no progress for {silent_s:.1f} s"
+        reason = self._reason
+        return (True, "ready") if reason is None else (False, reason)
+
+    def alive(self) -> tuple[bool, str]:
+        """Whether the process should go on living: a loop that is silent this long will not come back."""
+        silent_s = self._silent_s()
+        if silent_s > self._dead_after_s:
+            return False, f"the loop has made no progress for {silent_s:.1f} s"
+        return True, "alive"
+
+    def _silent_s(self) -> float:
+        return self._clock() - self._beaten_at
+
+
+class HealthServer(ThreadingHTTPServer):
+    """Answers probes in daemon threads; `server_port` is the bound port."""
+
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        # HTTPServer.server_bind asks DNS for the host's full name, which can hang for seconds; nobody reads it.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
+
+
+class _Ipv6HealthServer(HealthServer):
+    address_family = socket.AF_INET6
+
+
+def serve(http: Http, registry: CollectorRegistry, progress: Progress) -> HealthServer:
+    """Start answering /healthz, /readyz and /metrics in the background."""
+    server_type = _Ipv6HealthServer if ":" in http.host else HealthServer
+    try:
+        server = server_type((http.host, http.port), _answers(registry, progress))
+    except (OSError, OverflowError) as error:
+        reason = errno.errorcode.get(getattr(error, "errno", 0) or 0, str(error))
+        raise AddressRefused(http, reason) from error
+    threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
+    return server
+
+
+def _answers(registry: CollectorRegistry, progress: Progress) -> type[BaseHTTPRequestHandler]:
+    class Answers(BaseHTTPRequestHandler):
+        timeout = 10
+
+        def do_GET(self) -> None:
+            match self.path.partition("?")[0]:
+                case "/healthz":
+                    self._verdict(*progress.alive())
+                case "/readyz":
+                    self._verdict(*progress.state())
+                case "/metrics":
+                    self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry))
+                case _:
+                    self._send(HTTPStatus.NOT_FOUND, "text/plain", b"only /healthz, /readyz and /metrics are here\n")
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Probes come every few seconds and are not events."""
+
+        def _verdict(self, good: bool, reason: str) -> None:
+            status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+            body = json.dumps({"ok": good, "reason": reason}).encode() + b"\n"
+            self._send(status, "application/json", body)
+
+        def _send(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    return Answers

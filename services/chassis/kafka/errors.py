@@ -1,0 +1,112 @@
+"""What can go wrong with Kafka: each a type with its facts, what to do, and whether a retry may help."""
+
+from confluent_kafka import KafkaError
+
+# Errors by which a broker, or our own check of its certificate, says no; waiting does not change them.
+REFUSALS = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    }
+)
+ABSENCES = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+
+
+class KafkaUnreachable(Exception):
+    """No broker answers."""
+
+    retry = True
+
+    def __init__(self, bootstrap: str, detail: str) -> None:
+        super().__init__(f"Kafka at {bootstrap} does not answer ({detail}): start it, or set TIDEWIRE_KAFKA_BOOTSTRAP")
+        self.bootstrap, self.detail = bootstrap, detail
+
+
+class KafkaRefused(Exception):
+    """A broker answers and refuses us, or we refuse its certificate."""
+
+    retry = False
+
+    def __init__(self, bootstrap: str, detail: str) -> None:
+        super().__init__(
+            f"Kafka at {bootstrap} and these settings do not agree ({detail}): "
+            "check TIDEWIRE_KAFKA_SECURITY_PROTOCOL, TIDEWIRE_KAFKA_SSL_* and TIDEWIRE_KAFKA_SASL_*"
+        )
+        self.bootstrap, self.detail = bootstrap, detail
+
+
+class TopicMissing(Exception):
+    """The topic or its partition is not on the broker."""
+
+    retry = False
+
+    def __init__(self, topic: str, partition: int) -> None:
+        super().__init__(
+            f"partition {partition} of topic {topic!r} does not exist: "
+            "start the service that writes it, or mend TIDEWIRE_KAFKA_TOPIC_PREFIX"
+        )
+        self.topic, self.partition = topic, partition
+
+
+class TopicMismatch(Exception):
+    """A topic on the broker is not the one declared."""
+
+    retry = False
+
+    def __init__(self, topic: str, *, declared: int, found: int) -> None:
+        super().__init__(
+            f"topic {topic!r} has {found} partitions where {declared} are declared: "
+            "delete it, or choose another TIDEWIRE_KAFKA_TOPIC_PREFIX"
+        )
+        self.topic, self.declared, self.found = topic, declared, found
+
+
+class OffsetOutOfRange(Exception):
+    """The offset asked for is not on the broker: trimmed, not yet written, or the topic is another one."""
+
+    retry = False
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        super().__init__(
+            f"offset {offset} is outside of {topic!r}, partition {partition}: "
+            "read the low and high offsets and begin anew"
+        )
+        self.topic, self.partition, self.offset = topic, partition, offset
+
+
+class RecordTooLarge(Exception):
+    """One record exceeds what the client may send."""
+
+    retry = False
+
+    def __init__(self, topic: str, size_bytes: int) -> None:
+        super().__init__(
+            f"a record of {size_bytes} bytes is too large for {topic!r}: "
+            "split it, or raise message.max.bytes of writer and topic"
+        )
+        self.topic, self.size_bytes = topic, size_bytes
+
+
+class DeliveryFailed(Exception):
+    """A record was not written, or the producer can write no more; only a new start helps."""
+
+    retry = True
+
+    def __init__(self, topic: str, error: KafkaError) -> None:
+        super().__init__(
+            f"a record for {topic!r} was not written ({error.name()}: {error.str()}): "
+            "start again from what is on the topic"
+        )
+        self.topic, self.code = topic, error.code()
+
+
+def unanswered(bootstrap: str, trouble: KafkaError | None, error: KafkaError) -> KafkaUnreachable | KafkaRefused:
+    """Why a request had no answer: the client's last trouble tells more than the request's own timeout."""
+    cause = trouble or error
+    failure = KafkaRefused if cause.code() in REFUSALS else KafkaUnreachable
+    return failure(bootstrap, cause.str() or cause.name())
