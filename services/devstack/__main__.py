@@ -1,0 +1,97 @@
+"""`python -m services.devstack up|down|status|logs|run`: the embedded stack from the command line."""
+
+import argparse
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from services.devstack import control, logs, state, status
+from services.devstack.errors import DevstackFailure
+from services.devstack.home import Home
+from services.devstack.settings import Settings, load
+from services.devstack.stack import assemble, settle_ports
+from services.devstack.supervisor import Supervisor
+
+
+def say(line: str) -> None:
+    """Print at once, also into a pipe."""
+    print(line, flush=True)
+
+
+def run(settings: Settings, home: Home) -> None:
+    """Be the supervisor, in the foreground, until SIGTERM or Ctrl-C."""
+    home.make()
+    lock = state.lock(home.lock)
+    if lock is None:
+        say(f"another supervisor keeps the stack in {home.root}")
+        return
+    control.reclaim(home)
+    stack = assemble(settings, home, settle_ports(settings, home))
+    asyncio.run(Supervisor(stack, os.environ).run())
+
+
+def wipe(home: Home) -> None:
+    """Remove all that a stack wrote except the jars."""
+    for entry in home.root.iterdir() if home.root.exists() else ():
+        if entry.name == "jars":
+            continue
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
+    top = argparse.ArgumentParser(prog="python -m services.devstack", description="The embedded stack.")
+    commands = top.add_subparsers(dest="command", required=True)
+    commands.add_parser("up", help="start the stack, detached, and wait until every part is ready")
+    ending = commands.add_parser("down", help="stop everything")
+    ending.add_argument("--wipe", action="store_true", help="and remove data, logs and credentials")
+    commands.add_parser("status", help="a table of the parts; exit 1 if one is not ready")
+    reading = commands.add_parser("logs", help="the last lines of the parts' logs")
+    reading.add_argument("-f", "--follow", action="store_true", help="go on with new lines")
+    reading.add_argument("part", nargs="?", help="only this part")
+    commands.add_parser("run", help="be the supervisor, in the foreground")
+    return top
+
+
+def obey(chosen: argparse.Namespace, settings: Settings, home: Home) -> int:
+    """Carry out one command; returns the exit code."""
+    match chosen.command:
+        case "up":
+            control.up(settings, home, say)
+            say(f"endpoints are in {home.endpoints}")
+        case "down":
+            control.down(home, say)
+            if chosen.wipe:
+                wipe(home)
+        case "status":
+            now = status.ask(settings, home)
+            say(now.table())
+            return 0 if now.ready else 1
+        case "logs":
+            for line in logs.lines(logs.chosen(home, chosen.part), follow=chosen.follow):
+                say(line)
+        case "run":
+            run(settings, home)
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Parse, obey, and turn a failure into one message and its exit code."""
+    chosen = parser().parse_args(arguments)
+    try:
+        settings = load(os.environ)
+        return obey(chosen, settings, Home(Path(settings.home).absolute()))
+    except DevstackFailure as failure:
+        print(f"devstack: {failure}", file=sys.stderr)
+        return failure.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

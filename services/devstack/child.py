@@ -1,0 +1,117 @@
+"""One part under supervision: its lives, one after the other."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from services.devstack.errors import DevstackFailure
+from services.devstack.home import Home
+from services.devstack.part import Part
+from services.devstack.settings import PROJECT
+from services.devstack.state import PartState, born
+
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 10.0
+HEALTHY_AFTER_S = 60.0
+PROBE_EVERY_S = 0.1
+STOP_WITHIN_S = 15.0
+
+
+def pause_s(failures: int) -> float:
+    """How long to wait before the next life, after so many short ones in a row."""
+    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures, 10))
+
+
+def describe(code: int) -> str:
+    """An exit code in words."""
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit {code}"
+
+
+class Child:
+    """A part, its process, and the count of its restarts; `changed` is called after each change of state."""
+
+    def __init__(self, part: Part, *, home: Home, environ: Mapping[str, str], changed: Callable[[], None]) -> None:
+        self.part = part
+        self.was_ready = asyncio.Event()
+        self.state = PartState(name=part.name, phase="waiting", address=part.address)
+        self._log = home.log(part.name)
+        self._environ = environ
+        self._changed = changed
+        self._process: asyncio.subprocess.Process | None = None
+        self._started = time.monotonic()
+        self._ready_at: float | None = None
+
+    async def keep(self, needs: Iterable[asyncio.Event]) -> None:
+        """Start the part when its needs were met once, and start it again whenever it ends."""
+        for need in needs:
+            await need.wait()
+        failures = 0
+        while True:
+            ended = await self._live()
+            healthy_s = time.monotonic() - self._ready_at if self._ready_at is not None else 0.0
+            failures = 0 if healthy_s >= HEALTHY_AFTER_S else failures
+            self._set(phase="restarting", restarts=self.state.restarts + 1, last_exit=ended)
+            await asyncio.sleep(pause_s(failures))
+            failures += 1
+
+    async def stop(self) -> None:
+        """End the process: asked first, then made to."""
+        process = self._process
+        if process is not None and process.returncode is None:
+            self._set(phase="stopping")
+            process.send_signal(self.part.stop_signal)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), STOP_WITHIN_S)
+            self._end_group()
+            await process.wait()
+        self._set(phase="stopped")
+
+    async def _live(self) -> str:
+        """One life, from preparation to the end; returns how it ended."""
+        self._started, self._ready_at = time.monotonic(), None
+        self._set(phase="starting")
+        try:
+            await asyncio.to_thread(self.part.prepare)
+        except DevstackFailure as failure:
+            with self._log.open("a") as log:
+                log.write(f"{failure}\n")
+            return "not prepared"
+        with self._log.open("ab") as log:
+            self._process = process = await asyncio.create_subprocess_exec(
+                *self.part.command(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**self._environ, **self.part.environ},
+                cwd=PROJECT,
+                start_new_session=True,
+            )
+        self._set(pid=process.pid, born=born(process.pid))
+        async with asyncio.TaskGroup() as group:
+            watch = group.create_task(self._await_ready(), name=f"{self.part.name} ready")
+            code = await process.wait()
+            watch.cancel()
+        self._end_group()
+        return describe(code)
+
+    async def _await_ready(self) -> None:
+        while not await asyncio.to_thread(self.part.ready):
+            await asyncio.sleep(PROBE_EVERY_S)
+        self._ready_at = time.monotonic()
+        self._set(phase="ready", took_s=self._ready_at - self._started)
+        self.was_ready.set()
+
+    def _end_group(self) -> None:
+        """Kill what the process started and left behind; it led a process group of its own."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _set(self, **facts: object) -> None:
+        self.state = msgspec.structs.replace(self.state, **facts)
+        self._changed()

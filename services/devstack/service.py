@@ -1,0 +1,91 @@
+"""The project's own services as parts of the stack: one declaration each."""
+
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from services.devstack.identity import OURSELVES
+from services.devstack.settings import PROJECT
+
+KAFKA = "TIDEWIRE_KAFKA_BOOTSTRAP"
+POSTGRES = "TIDEWIRE_POSTGRES_DSN"
+REDIS = "TIDEWIRE_REDIS_URL"
+HTTP_PORT = "TIDEWIRE_HTTP_PORT"
+
+
+class Declaration(Struct, frozen=True):
+    """A service: its package, the parts it starts after, and the settings that the stack gives it."""
+
+    name: str
+    needs: tuple[str, ...]
+    settings: tuple[str, ...]
+    lag_metric: str | None = None
+
+    @property
+    def module(self) -> str:
+        return f"services.{self.name}"
+
+    def exists(self, project: Path = PROJECT) -> bool:
+        """Whether the service is written yet."""
+        return (project / self.module.replace(".", "/") / "__main__.py").exists()
+
+
+# Adding a service to the stack is adding it here and to docker-compose.yml.
+DECLARED = (Declaration("capture", ("postgres", "kafka"), (KAFKA, POSTGRES), lag_metric="tidewire_capture_lag_bytes"),)
+
+
+class Service(Struct, frozen=True, kw_only=True):
+    """A declared service with the port of its health page and the settings of this stack."""
+
+    declaration: Declaration
+    port: int
+    settings: Mapping[str, str]
+    stop_signal: signal.Signals = signal.SIGTERM
+
+    @property
+    def name(self) -> str:
+        return self.declaration.name
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.declaration.needs
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        chosen = {key: self.settings[key] for key in self.declaration.settings}
+        return chosen | {HTTP_PORT: str(self.port), "PYTHONUNBUFFERED": "1"}
+
+    def prepare(self) -> None:
+        """Nothing: a service keeps its state in the servers."""
+
+    def command(self) -> list[str]:
+        return OURSELVES.launch([sys.executable, "-m", self.declaration.module])
+
+    def ready(self) -> bool:
+        """Whether /readyz says 200."""
+        return self._get("/readyz") is not None
+
+    def lag(self) -> str:
+        """What its lag metric says, or nothing where it has none or does not answer."""
+        page = self._get("/metrics") if self.declaration.lag_metric else None
+        for line in (page or "").splitlines():
+            if line.split("{")[0].split(" ")[0] == self.declaration.lag_metric:
+                return f"{float(line.rsplit(' ', 1)[1]):.0f} B"
+        return ""
+
+    def _get(self, path: str) -> str | None:
+        """The page, or None for any answer but 200."""
+        try:
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=2) as answer:
+                return str(answer.read().decode())
+        except (urllib.error.URLError, OSError):
+            return None

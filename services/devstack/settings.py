@@ -1,0 +1,34 @@
+"""What the user may choose about the embedded stack, from the environment."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from services.devstack.errors import BadSetting
+
+PREFIX = "TIDEWIRE_DEVSTACK_"
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One field for each TIDEWIRE_DEVSTACK_<FIELD>; a port of None means a free one."""
+
+    home: str = str(PROJECT / ".tidewire")
+    jars: str = str(PROJECT / ".tidewire" / "jars")
+    postgres_bin: str | None = None
+    postgres_port: int | None = None
+    kafka_port: int | None = None
+    redis_port: int | None = None
+    ready_within_s: float = 90.0
+
+
+def load(environ: Mapping[str, str]) -> Settings:
+    """Read the settings, refusing names that do not exist."""
+    given = {name.removeprefix(PREFIX).lower(): value for name, value in environ.items() if name.startswith(PREFIX)}
+    try:
+        return msgspec.convert(given, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        known = ", ".join(PREFIX + field.upper() for field in Settings.__struct_fields__)
+        raise BadSetting(f"{PREFIX}*: {error}; the settings are {known}") from error
