@@ -1,0 +1,193 @@
+"""What Tidewire puts into the user's database so that logical replication sees every ordinary table.
+
+Connections are in autocommit mode: each step is a transaction of its own, so that locks are never piled up.
+"""
+
+import hashlib
+from enum import Enum
+from importlib import resources
+
+import psycopg
+from msgspec import Struct
+from psycopg import sql
+from psycopg.errors import DuplicateObject, InsufficientPrivilege, LockNotAvailable
+
+from services.capture.outbound.watch_errors import (
+    MissingPrivilege,
+    TablesBusy,
+    UnsupportedVersion,
+    WalLevelNotLogical,
+)
+from services.chassis.backoff import Backoff
+
+Connection = psycopg.Connection[tuple[object, ...]]
+
+OLDEST, NEWEST = 15, 18
+ROWS_ADDED = "tidewire"
+ROWS_CHANGED = tuple(f"tidewire_{number:02}" for number in range(32))
+# Event, function, and for which commands.
+EVENT_TRIGGERS = {
+    "tidewire_command_starts": ("ddl_command_start", "command_starts", ("ALTER TABLE",)),
+    "tidewire_command_ended": ("ddl_command_end", "command_ended", ()),
+    "tidewire_objects_dropped": ("sql_drop", "objects_dropped", ()),
+}
+_SCRIPTS = ("schema.sql", "coverage.sql", "marks.sql", "adoption.sql", "triggers.sql", "privileges.sql")
+
+
+class Mode(Enum):
+    """Strict: every table, seen in the transaction that makes it. Weaker: the role's own tables, seen by polling."""
+
+    STRICT = "strict"
+    WEAKER = "weaker"
+
+
+class Installed(Struct, frozen=True, kw_only=True):
+    """What installing came to: the mode, why it is not the strict one, and how many tables wait for a sweep."""
+
+    mode: Mode
+    reasons: tuple[str, ...]
+    pending: int
+
+
+def check(connection: Connection) -> None:
+    """Raise if this server or role cannot be used at all."""
+    version = connection.info.server_version
+    if not OLDEST <= version // 10000 <= NEWEST:
+        raise UnsupportedVersion(f"{version // 10000}.{version % 10000}")
+    (wal_level,) = one(connection, "show wal_level")
+    if wal_level != "logical":
+        raise WalLevelNotLogical(str(wal_level))
+    role, database, may_replicate, may_create = one(
+        connection,
+        """
+        select current_user::text, current_database()::text,
+               r.rolsuper or r.rolreplication or exists (
+                   select from pg_roles g where g.rolname = 'rds_replication' and pg_has_role(g.oid, 'member')),
+               has_database_privilege(current_database(), 'create') or to_regnamespace('tidewire') is not null
+        from pg_roles r where r.rolname = current_user
+        """,
+    )
+    quoted = sql.Identifier(str(role)).as_string()
+    if not may_replicate:
+        raise MissingPrivilege(str(role), "may not replicate", f"ALTER ROLE {quoted} REPLICATION")
+    if not may_create:
+        place = sql.Identifier(str(database)).as_string()
+        raise MissingPrivilege(
+            str(role), "may not create schemas and publications", f"GRANT CREATE ON DATABASE {place} TO {quoted}"
+        )
+
+
+def install(connection: Connection, lock_timeout_ms: int = 1000, give_up_after_s: float = 60.0) -> Installed:
+    """Install or upgrade, then adopt every table whose lock can be had; running it again changes nothing."""
+    check(connection)
+    for _ in Backoff().attempts(give_up_after_s=give_up_after_s):
+        try:
+            reasons = _build(connection, lock_timeout_ms)
+        except LockNotAvailable:
+            continue
+        except InsufficientPrivilege as refusal:
+            raise _not_the_owner(connection) from refusal
+        return Installed(mode=Mode.WEAKER if reasons else Mode.STRICT, reasons=reasons, pending=sweep(connection))
+    raise TablesBusy("the objects of an earlier Tidewire")
+
+
+def sweep(connection: Connection) -> int:
+    """Adopt what is not right yet, a table a transaction; return how many tables still wait for a lock."""
+    connection.execute(
+        "delete from tidewire.identities i where not exists (select from pg_class c where c.oid = i.relid)"
+    )
+    for (relid,) in connection.execute("select relid from tidewire.pending order by settled, relid").fetchall():
+        connection.execute("select tidewire.adopt(%s)", [relid])
+    (count,) = one(connection, "select count(*)::int from tidewire.pending where not settled")
+    assert isinstance(count, int)
+    return count
+
+
+def publications(connection: Connection) -> list[str]:
+    """The publications that a walsender must be started with: all of ours that exist."""
+    rows = connection.execute(
+        "select pubname::text from pg_publication where pubname = any (%s) order by 1", [[ROWS_ADDED, *ROWS_CHANGED]]
+    )
+    return [str(name) for (name,) in rows]
+
+
+def one(connection: Connection, query: str, *parameters: object) -> tuple[object, ...]:
+    """The only row of a query that has exactly one."""
+    row = connection.execute(query.encode(), parameters or None).fetchone()
+    assert row is not None
+    return row
+
+
+def _build(connection: Connection, lock_timeout_ms: int) -> tuple[str, ...]:
+    with connection.transaction():
+        connection.execute("select set_config('lock_timeout', %s, true)", [f"{lock_timeout_ms}ms"])
+        # Our own commands are not news to anyone.
+        connection.execute("set local tidewire.inside = 'on'")
+        connection.execute("select pg_advisory_xact_lock(hashtext('tidewire.install'))")
+        _run_scripts(connection)
+        reasons = [_create_publications(connection), _create_event_triggers(connection)]
+    return tuple(reason for reason in reasons if reason)
+
+
+def _run_scripts(connection: Connection) -> None:
+    folder = resources.files("services.capture") / "sql"
+    scripts = [(folder / name).read_text() for name in _SCRIPTS]
+    stamp = "Tidewire " + hashlib.sha256("".join(scripts).encode()).hexdigest()[:16]
+    (found,) = one(connection, "select obj_description(to_regnamespace('tidewire'), 'pg_namespace')")
+    if found == stamp:
+        return
+    for script in scripts:
+        connection.execute(script.encode())
+    connection.execute(sql.SQL("comment on schema tidewire is {}").format(sql.Literal(stamp)))
+
+
+def _create_publications(connection: Connection) -> str | None:
+    existing = set(publications(connection))
+    generated = ", publish_generated_columns = stored" if connection.info.server_version >= 180000 else ""
+    command = sql.SQL("create publication {} {} with (publish = {}" + generated + ")")
+    for name in set(ROWS_CHANGED) - existing:
+        connection.execute(command.format(sql.Identifier(name), sql.SQL(""), sql.Literal("update, delete")))
+    added = sql.Identifier(ROWS_ADDED), sql.Literal("insert, truncate")
+    if ROWS_ADDED not in existing:
+        try:
+            with connection.transaction():
+                connection.execute(command.format(added[0], sql.SQL("for all tables"), added[1]))
+        except InsufficientPrivilege:
+            connection.execute(command.format(added[0], sql.SQL(""), added[1]))
+    (everything,) = one(connection, "select puballtables from pg_publication where pubname = %s", ROWS_ADDED)
+    return None if everything else "the role is no superuser: only tables that it owns are published"
+
+
+def _create_event_triggers(connection: Connection) -> str | None:
+    try:
+        with connection.transaction():
+            for name, (event, function, tags) in EVENT_TRIGGERS.items():
+                _create_event_trigger(connection, name, event, function, tags)
+    except InsufficientPrivilege:
+        return "the role may not create event triggers: new tables and DDL are seen by polling the catalog"
+    return None
+
+
+def _create_event_trigger(connection: Connection, name: str, event: str, function: str, tags: tuple[str, ...]) -> None:
+    when = sql.SQL("")
+    if tags:
+        when = sql.SQL("when tag in ({})").format(sql.SQL(", ").join(map(sql.Literal, tags)))
+    command = sql.SQL("create event trigger {} on {} {} execute function tidewire.{}()").format(
+        sql.Identifier(name), sql.SQL(event), when, sql.Identifier(function)
+    )
+    try:
+        with connection.transaction():
+            connection.execute(command)
+            # A session with session_replication_role = replica, as restores use it, makes tables too.
+            connection.execute(sql.SQL("alter event trigger {} enable always").format(sql.Identifier(name)))
+    except DuplicateObject:
+        return
+
+
+def _not_the_owner(connection: Connection) -> MissingPrivilege:
+    role, owner = one(
+        connection,
+        "select current_user::text, (select nspowner::regrole::text from pg_namespace where nspname = 'tidewire')",
+    )
+    remedy = f"GRANT {owner} TO {sql.Identifier(str(role)).as_string()}, or connect as {owner}"
+    return MissingPrivilege(str(role), "does not own the Tidewire that is installed here", remedy)

@@ -1,0 +1,109 @@
+"""Taking Tidewire out of a database, which is then as if it had never been watched."""
+
+from collections.abc import Iterator
+
+from psycopg import sql
+from psycopg.errors import LockNotAvailable, ObjectInUse, UndefinedObject
+
+from services.capture.outbound.watch import EVENT_TRIGGERS, Connection, one, publications
+from services.capture.outbound.watch_errors import SlotNotDropped, TablesBusy
+from services.chassis.backoff import Backoff
+
+_IDENTITIES = {"d": "default", "f": "full", "n": "nothing"}
+
+
+def uninstall(
+    connection: Connection, slot: str, lock_timeout_ms: int = 200, give_up_after_s: float = 30.0
+) -> list[str]:
+    """Remove slot, triggers, publications and schema, restore identities; return a sentence for each thing done."""
+    done = list(_drop_slot(connection, slot, give_up_after_s))
+    connection.execute("select set_config('lock_timeout', %s, false)", [f"{lock_timeout_ms}ms"])
+    connection.execute("set tidewire.inside = 'on'")
+    try:
+        for name in EVENT_TRIGGERS:
+            if _exists(connection, "select from pg_event_trigger where evtname = %s", name):
+                connection.execute(sql.SQL("drop event trigger if exists {}").format(sql.Identifier(name)))
+                done.append(f"dropped event trigger {name}")
+        for name in publications(connection):
+            command = sql.SQL("drop publication if exists {}").format(sql.Identifier(name))
+            _patiently(connection, command, f"publication {name}", give_up_after_s)
+            done.append(f"dropped publication {name}")
+        done += _restore_identities(connection, give_up_after_s)
+        if _exists(connection, "select from pg_namespace where nspname = %s", "tidewire"):
+            _patiently(
+                connection, sql.SQL("drop schema if exists tidewire cascade"), "schema tidewire", give_up_after_s
+            )
+            done.append("dropped schema tidewire")
+    finally:
+        connection.execute("reset tidewire.inside")
+        connection.execute("reset lock_timeout")
+    return done
+
+
+def _drop_slot(connection: Connection, slot: str, give_up_after_s: float) -> Iterator[str]:
+    query = """
+        select active_pid from pg_replication_slots
+        where slot_name = %s and slot_type = 'logical' and database = current_database()
+    """
+    if not _exists(connection, query, slot):
+        return
+    for _ in Backoff(first_s=0.05, cap_s=1.0).attempts(give_up_after_s=give_up_after_s):
+        connection.execute(
+            "select pg_terminate_backend(active_pid) from pg_replication_slots "
+            "where slot_name = %s and active_pid is not null",
+            [slot],
+        )
+        try:
+            connection.execute("select pg_drop_replication_slot(%s)", [slot])
+        except ObjectInUse:
+            continue
+        except UndefinedObject:
+            return
+        yield f"dropped replication slot {slot}"
+        return
+    raise SlotNotDropped(slot)
+
+
+def _restore_identities(connection: Connection, give_up_after_s: float) -> Iterator[str]:
+    if not _exists(connection, "select from pg_tables where schemaname = 'tidewire' and tablename = %s", "identities"):
+        return
+    changed = connection.execute(
+        """
+        select i.relid, n.nspname::text, c.relname::text, i.former::text, x.relname::text,
+               c.relreplident = i.given and (i.given <> 'i' or exists (
+                   select from pg_index g where g.indexrelid = i.given_index and g.indisreplident))
+        from tidewire.identities i
+        join pg_class c on c.oid = i.relid
+        join pg_namespace n on n.oid = c.relnamespace
+        left join pg_class x on x.oid = i.former_index and i.former = 'i'
+        order by 2, 3
+        """
+    ).fetchall()
+    for relid, schema, table, former, index, untouched in changed:
+        name = sql.Identifier(str(schema), str(table))
+        title = name.as_string()
+        if untouched:
+            former_identity = sql.SQL(_IDENTITIES.get(str(former), "nothing"))
+            if index is not None:
+                former_identity = sql.SQL("using index {}").format(sql.Identifier(str(index)))
+            command = sql.SQL("alter table only {} replica identity {}").format(name, former_identity)
+            _patiently(connection, command, f"table {title}", give_up_after_s)
+            yield f"restored the replica identity of {title}"
+        else:
+            yield f"left the replica identity of {title} as somebody else set it"
+        connection.execute("delete from tidewire.identities where relid = %s", [relid])
+
+
+def _patiently(connection: Connection, command: sql.Composable, what: str, give_up_after_s: float) -> None:
+    for _ in Backoff().attempts(give_up_after_s=give_up_after_s):
+        try:
+            connection.execute(command)
+        except LockNotAvailable:
+            continue
+        return
+    raise TablesBusy(what)
+
+
+def _exists(connection: Connection, query: str, name: str) -> bool:
+    (found,) = one(connection, f"select exists ({query})", name)
+    return bool(found)

@@ -1,0 +1,189 @@
+-- Makes one table right: its replica identity first, then its place in the publications.
+
+create or replace function tidewire.remember(rel oid, given "char", given_index oid) returns void
+language sql set search_path = pg_catalog, pg_temp
+begin atomic
+    insert into tidewire.identities as i (relid, former, former_index, given, given_index)
+    select c.oid, c.relreplident, (select x.indexrelid from pg_index x where x.indrelid = c.oid and x.indisreplident),
+           remember.given, remember.given_index
+    from pg_class c where c.oid = remember.rel
+    on conflict (relid) do update set
+        -- Somebody chose another one since: that is the one to give back.
+        former = case when excluded.former = i.given then i.former else excluded.former end,
+        former_index = case when excluded.former = i.given then i.former_index else excluded.former_index end,
+        given = excluded.given, given_index = excluded.given_index;
+end;
+
+create or replace function tidewire.identify(rel oid, given "char", given_index oid default null) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    target text;
+begin
+    select format('%I.%I', n.nspname, c.relname) into strict target
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = rel;
+    perform tidewire.remember(rel, given, given_index);
+    execute format('alter table only %s replica identity %s', target, case given
+        when 'd' then 'default' when 'f' then 'full' when 'n' then 'nothing'
+        else format('using index %I', (select relname from pg_class where oid = given_index)) end);
+end $$;
+
+-- ALTER PUBLICATION locks the publication until the transaction ends, and a user's transaction may be long. So triggers
+-- add to sixteen nurseries (16 to 31), each taken by one transaction at a time, and the sweep moves tables on to sixteen homes.
+create or replace function tidewire.nursery() returns text
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    number int;
+begin
+    for turn in 0..15 loop
+        number := 16 + (pg_backend_pid() + turn) % 16;
+        if pg_try_advisory_xact_lock(hashtext('tidewire.pool'), number) then
+            return 'tidewire_' || number;
+        end if;
+    end loop;
+    return null;
+end $$;
+
+create or replace function tidewire.leave(rel oid) returns void
+language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
+declare
+    place record;
+begin
+    for place in
+        select p.pubname, n.nspname, c.relname
+        from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
+        join pg_class c on c.oid = r.prrelid join pg_namespace n on n.oid = c.relnamespace
+        where r.prrelid = rel and p.pubname ~ '^tidewire(_[0-9]{2})?$'
+    loop
+        execute format('alter publication %I drop table only %I.%I', place.pubname, place.nspname, place.relname);
+    end loop;
+end $$;
+
+create or replace function tidewire.settle(rel oid, pool text) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    t record;
+    stale name;
+begin
+    select * into t from tidewire.coverage c where c.relid = rel;
+    if not t.coverable and (t.pools <> '{}') then
+        perform tidewire.leave(rel);
+    end if;
+    if t.identity <> t.desired then
+        perform tidewire.identify(rel, t.desired, case t.desired when 'i' then t.candidate end);
+    end if;
+    if t.persistence = 'p' and not t.listed then
+        execute format('alter publication tidewire add table only %I.%I', t.schema, t.name);
+    end if;
+    if not t.coverable or pool = any (t.pools) then
+        return not t.coverable or cardinality(t.pools) = 1;
+    end if;
+    if pool is null then
+        return false;
+    end if;
+    execute format('alter publication %I add table only %I.%I', pool, t.schema, t.name);
+    foreach stale in array t.pools loop
+        execute format('alter publication %I drop table only %I.%I', stale, t.schema, t.name);
+    end loop;
+    return true;
+end $$;
+
+-- Waiting for a lock makes others wait behind us, so there is no waiting for a transaction that is not about to end.
+create or replace function tidewire.hopeless(rel oid, alone boolean) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+begin atomic
+    select exists (
+        select from pg_locks l join pg_stat_activity a on a.pid = l.pid
+        where l.locktype = 'relation' and l.relation = hopeless.rel and l.granted and l.pid <> pg_backend_pid()
+          and (alone or l.mode not in ('AccessShareLock', 'RowShareLock'))
+          and l.database = (select d.oid from pg_database d where d.datname = current_database())
+          and a.xact_start < clock_timestamp() - interval '1 second');
+end;
+
+-- Called for one table and one transaction at a time. Writers are shut out for a moment: a transaction that updated the
+-- table before it was published and commits after the mark would otherwise go missing.
+create or replace function tidewire.adopt(rel oid) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' set tidewire.inside = 'on' as $$
+declare
+    t record;
+    alone boolean;
+begin
+    select * into t from tidewire.pending p where p.relid = rel;
+    if not found then
+        return true;
+    end if;
+    if not t.settled or t.relieved then
+        alone := t.identity <> t.desired or t.relieved;
+        if tidewire.hopeless(rel, alone) then
+            return false;
+        end if;
+        execute format('lock table only %I.%I in %s mode', t.schema, t.name,
+            case when alone then 'access exclusive' else 'share row exclusive' end);
+        select * into t from tidewire.pending p where p.relid = rel;
+        if not found then
+            return true;
+        end if;
+    end if;
+    if t.relieved then
+        perform tidewire.identify(rel, 'd');
+    end if;
+    perform tidewire.settle(rel, t.home);
+    if not t.settled or t.relieved then
+        perform tidewire.mark('TIDEWIRE ADOPT', tidewire.tables_of(array[rel]));
+    end if;
+    return true;
+exception when others then
+    raise log 'tidewire: table % is left to the next sweep: %', rel, sqlerrm;
+    return false;
+end $$;
+
+create or replace function tidewire.descendants(rels oid[]) returns setof oid
+language sql stable set search_path = pg_catalog, pg_temp
+begin atomic
+    with recursive family(relid) as (
+        select unnest(rels)
+        union
+        select i.inhrelid from family f join pg_inherits i on i.inhparent = f.relid
+    )
+    select f.relid from family f;
+end;
+
+create or replace function tidewire.partitions(root oid) returns setof oid
+language sql stable set search_path = pg_catalog, pg_temp
+begin atomic
+    select d from tidewire.descendants(array[root]) d join pg_class c on c.oid = d where d = root or c.relispartition;
+end;
+
+create or replace function tidewire.untrack(tracked regclass) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set lock_timeout = '1s' set tidewire.inside = 'on' as $$
+declare
+    rel oid;
+begin
+    for rel in select f from tidewire.partitions(tracked) f loop
+        perform tidewire.leave(rel);
+        perform tidewire.identify(rel, 'n');
+    end loop;
+    perform tidewire.mark('TIDEWIRE UNTRACK', tidewire.tables_of(array(select f from tidewire.partitions(tracked) f)));
+end $$;
+
+create or replace function tidewire.track(untracked regclass) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set lock_timeout = '1s' set tidewire.inside = 'on' as $$
+declare
+    rel oid;
+    was record;
+begin
+    for rel in select f from tidewire.partitions(untracked) f loop
+        select * into was from tidewire.identities i where i.relid = rel and i.given = 'n';
+        if found and was.former <> 'n' and not (was.former = 'i' and not exists (select from pg_class where oid = was.former_index)) then
+            perform tidewire.identify(rel, was.former, was.former_index);
+        else
+            perform tidewire.identify(rel, 'd');
+        end if;
+    end loop;
+    for rel in select f from tidewire.partitions(untracked) f join tidewire.coverage c on c.relid = f loop
+        perform tidewire.settle(rel, (select c.home from tidewire.coverage c where c.relid = rel));
+    end loop;
+    perform tidewire.mark('TIDEWIRE TRACK', tidewire.tables_of(array(select f from tidewire.partitions(untracked) f)));
+end $$;

@@ -1,0 +1,211 @@
+-- Event triggers. Whatever goes wrong in them is theirs: the user's statement never fails for it, and the sweep tries again.
+-- They change a table only under a lock that the user's own statement took: so they neither wait nor make others wait.
+
+create or replace function tidewire.commands_lock(rel oid) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp
+begin atomic
+    select exists (
+        select from pg_locks l
+        where l.pid = pg_backend_pid() and l.locktype = 'relation' and l.relation = rel and l.granted
+          and l.database = (select d.oid from pg_database d where d.datname = current_database())
+          and l.mode = 'AccessExclusiveLock');
+end;
+
+create or replace function tidewire.settle_here(rels oid[], unlocked oid[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' set tidewire.inside = 'on' as $$
+declare
+    rel oid;
+begin
+    for rel in
+        select c.relid from tidewire.coverage c where c.relid = any (rels) and c.owned and not c.settled
+    loop
+        begin
+            if rel = any (unlocked) or tidewire.commands_lock(rel) then
+                perform tidewire.settle(rel, tidewire.nursery());
+            end if;
+        exception when others then
+            raise log 'tidewire: table % is left to the sweep: %', rel, sqlerrm;
+        end;
+    end loop;
+end $$;
+
+create or replace function tidewire.touched() returns jsonb
+language sql set search_path = pg_catalog, pg_temp as $$
+    select jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
+               'type', d.object_type,
+               'schema', coalesce(n.nspname, d.schema_name),
+               'name', coalesce(c.relname, case when d.objid <> 0 then address.object_names[cardinality(address.object_names)] end),
+               'column', a.attname,
+               'identity', d.object_identity,
+               'oid', nullif(d.objid, 0)::bigint)))
+    from pg_event_trigger_ddl_commands() d
+    left join pg_class c on d.classid = 'pg_class'::regclass and c.oid = d.objid
+    left join pg_namespace n on n.oid = c.relnamespace
+    left join pg_attribute a on a.attrelid = c.oid and a.attnum = d.objsubid and d.objsubid > 0
+    left join lateral pg_identify_object_as_address(d.classid, d.objid, 0) address on d.objid <> 0 and c.oid is null
+    where coalesce(d.schema_name, '') not like 'pg\_temp%' and coalesce(d.schema_name, '') <> 'tidewire'
+$$;
+
+create or replace function tidewire.command_ended() returns event_trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' as $$
+declare
+    named oid[];
+    created oid[];
+    aside oid[];
+    affected oid[];
+    objects jsonb;
+begin
+    if current_setting('tidewire.inside', true) = 'on' then
+        return;
+    end if;
+    begin
+        select array_agg(d.objid), array_agg(d.objid) filter (where d.command_tag in ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO'))
+        into named, created
+        from pg_event_trigger_ddl_commands() d
+        where d.classid = 'pg_class'::regclass and coalesce(d.schema_name, '') not like 'pg\_temp%';
+        aside := nullif(current_setting('tidewire.aside', true), '')::oid[];
+        if aside is not null then
+            perform set_config('tidewire.aside', '', true);
+        end if;
+        if named is not null or aside is not null then
+            affected := array(select tidewire.descendants(named) union select unnest(aside));
+            perform tidewire.settle_here(affected, coalesce(created, '{}') || coalesce(aside, '{}'));
+        end if;
+    exception when others then
+        raise log 'tidewire: % is left to the sweep: %', tg_tag, sqlerrm;
+    end;
+    begin
+        objects := tidewire.touched();
+        if objects is not null then
+            affected := array(
+                select d from tidewire.descendants(named) d join pg_class c on c.oid = d
+                where c.relkind = 'r' and c.relpersistence <> 't');
+            perform tidewire.mark(tg_tag, tidewire.merged(objects, tidewire.tables_of(affected)));
+        end if;
+    exception when others then
+        raise log 'tidewire: % is marked without its objects: %', tg_tag, sqlerrm;
+        perform tidewire.mark_blank(tg_tag);
+    end;
+end $$;
+
+-- Each object once; the description of a table that says whether it is covered wins.
+create or replace function tidewire.merged(objects jsonb, tables jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp
+begin atomic
+    select coalesce(jsonb_agg(o.object), '[]') from (
+        select o as object from jsonb_array_elements(tables) o
+        union all
+        select o from jsonb_array_elements(objects) o
+        where o ->> 'type' <> 'table' or not exists (select from jsonb_array_elements(tables) t where t -> 'oid' = o -> 'oid')
+    ) o;
+end;
+
+-- A mark that names nothing stands for everything.
+create or replace function tidewire.mark_blank(tag text) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    perform tidewire.mark(tag, '[]');
+exception when others then
+    raise log 'tidewire: % is not marked: %', tag, sqlerrm;
+end $$;
+
+create or replace function tidewire.objects_dropped() returns event_trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' as $$
+declare
+    bereft oid[];
+    objects jsonb;
+begin
+    if current_setting('tidewire.inside', true) = 'on' then
+        return;
+    end if;
+    begin
+        select array_agg(distinct c.oid) into bereft
+        from pg_event_trigger_dropped_objects() d
+        join pg_namespace n on n.nspname = coalesce(d.schema_name, d.address_names[1])
+        join pg_class c on c.relnamespace = n.oid and c.relkind = 'r' and (
+            (d.object_type in ('table column', 'table constraint') and c.relname = d.address_names[2])
+            or (d.object_type = 'index' and d.original and c.relreplident = 'i'))
+        where not d.is_temporary;
+        if bereft is not null then
+            perform tidewire.settle_here(bereft, '{}');
+        end if;
+    exception when others then
+        raise log 'tidewire: % is left to the sweep: %', tg_tag, sqlerrm;
+    end;
+    begin
+        select jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
+                   'type', d.object_type,
+                   'schema', coalesce(d.schema_name, case when d.classid = 'pg_class'::regclass then d.address_names[1] end),
+                   'name', case when d.object_type like '% column' then d.address_names[2]
+                                else coalesce(d.object_name, d.address_names[cardinality(d.address_names)]) end,
+                   'column', case when d.object_type like '% column' then d.address_names[3] end,
+                   'identity', d.object_identity,
+                   'oid', d.objid::bigint)))
+        into objects
+        from pg_event_trigger_dropped_objects() d
+        where not d.is_temporary and (d.original or d.classid = 'pg_class'::regclass)
+          and coalesce(d.schema_name, '') not in ('pg_toast', 'tidewire');
+        if objects is not null then
+            perform tidewire.mark(tg_tag, objects);
+        end if;
+    exception when others then
+        raise log 'tidewire: % is marked without its objects: %', tg_tag, sqlerrm;
+        perform tidewire.mark_blank(tg_tag);
+    end;
+end $$;
+
+-- PostgreSQL refuses SET UNLOGGED, and SET EXPRESSION of a virtual column, on a table that a publication lists, and DROP NOT
+-- NULL on a column of an identity index. Nothing but the text says that this is coming: members whose names stand in it
+-- step aside, and come back when the command has ended.
+create or replace function tidewire.command_starts() returns event_trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' as $$
+declare
+    context text;
+begin
+    if current_setting('tidewire.inside', true) = 'on' then
+        return;
+    end if;
+    get diagnostics context = pg_context;
+    perform tidewire.make_way(lower(concat_ws(E'\n', current_query(), context)));
+exception when others then
+    raise log 'tidewire: no way made for %: %', tg_tag, sqlerrm;
+end $$;
+
+create or replace function tidewire.make_way(command text) returns void
+language plpgsql set search_path = pg_catalog, pg_temp set tidewire.inside = 'on' as $$
+declare
+    rel oid;
+    aside oid[] := '{}';
+begin
+    select concat_ws(E'\n', command, string_agg(lower(p.prosrc), E'\n')) into command
+    from regexp_matches(command, 'sql function "([^"]+)"', 'g') called join pg_proc p on lower(p.proname) = called[1];
+    if command !~ '\m(unlogged|expression|drop\s+not\s+null)\M' then
+        return;
+    end if;
+    for rel in
+        select d from tidewire.descendants(array(
+            select c.oid from pg_class c
+            where c.relkind in ('r', 'p') and c.oid >= 16384 and (command like '%u&"%' or command ~ (
+                '(^|[^[:alnum:]_])' || regexp_replace(lower(replace(c.relname, '"', '""')), '([^[:alnum:]_])', '\\\1', 'g')
+                || '($|[^[:alnum:]_])')))) d
+        join tidewire.coverage v on v.relid = d and v.pools <> '{}'
+    loop
+        begin
+            if command ~ '\m(unlogged|expression)\M' then
+                perform tidewire.leave(rel);
+                aside := aside || rel;
+            end if;
+            if command ~ '\mdrop\s+not\s+null\M'
+               and exists (select from tidewire.identities i where i.relid = rel and i.given = 'i' and i.former <> 'i') then
+                perform tidewire.leave(rel);
+                perform tidewire.identify(rel, (select i.former from tidewire.identities i where i.relid = rel));
+                aside := aside || rel;
+            end if;
+        exception when others then
+            raise log 'tidewire: table % does not step aside: %', rel, sqlerrm;
+        end;
+    end loop;
+    if aside <> '{}' then
+        perform set_config('tidewire.aside', aside::text, true);
+    end if;
+end $$;
