@@ -32,6 +32,9 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "transaction.state.log.num.partitions": "10",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
+        # A killed broker may not register again before its old session has ended: 9 s if left alone.
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
         # A group of one member need not wait three seconds for others.
         "group.initial.rebalance.delay.ms": "0",
     }
