@@ -48,6 +48,8 @@ class Kafka(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "socket.nagle.disable": True,
             # A restarted broker should be found within a second or two, not within librdkafka's ten.
             "reconnect.backoff.max.ms": 2000,
+            # Troubles come through error_cb and become the reason of "not ready"; as log lines they are a flood.
+            "log_level": 2,
         }
         for key, value in self._values().items():
             if key.startswith(("ssl_", "sasl_")) and value is not None:
