@@ -1,4 +1,4 @@
-"""`python -m services.devstack up|down|status|logs|run`: the embedded stack from the command line."""
+"""`python -m services.devstack up|down|status|logs|endpoint|run`: the embedded stack from the command line."""
 
 import argparse
 import asyncio
@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from services.devstack import control, logs, state, status
+from services.devstack import control, endpoints, logs, state, status
 from services.devstack.errors import DevstackFailure
 from services.devstack.home import Home
 from services.devstack.settings import Settings, load
@@ -54,6 +54,8 @@ def parser() -> argparse.ArgumentParser:
     reading = commands.add_parser("logs", help="the last lines of the parts' logs")
     reading.add_argument("-f", "--follow", action="store_true", help="go on with new lines")
     reading.add_argument("part", nargs="?", help="only this part")
+    asking = commands.add_parser("endpoint", help="one field of endpoints.json, for scripts")
+    asking.add_argument("field")
     commands.add_parser("run", help="be the supervisor, in the foreground")
     return top
 
@@ -75,6 +77,8 @@ def obey(chosen: argparse.Namespace, settings: Settings, home: Home) -> int:
         case "logs":
             for line in logs.lines(logs.chosen(home, chosen.part), follow=chosen.follow):
                 say(line)
+        case "endpoint":
+            say(endpoints.read(home, chosen.field))
         case "run":
             run(settings, home)
     return 0
