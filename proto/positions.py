@@ -16,7 +16,5 @@ def format_lsn(lsn: Lsn) -> str:
 def parse_lsn(text: str) -> Lsn:
     high, separator, low = text.partition("/")
     if not separator:
-        raise ValueError(
-            f"{text!r} is not an LSN: expected two hexadecimal numbers with a slash between, as 16/B374D848"
-        )
+        raise ValueError(f"{text!r} is not an LSN: expected two hexadecimal numbers as 16/B374D848")
     return Lsn((int(high, 16) << 32) | int(low, 16))

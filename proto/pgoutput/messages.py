@@ -16,7 +16,7 @@ class Absent(Enum):
 
 ABSENT: Final = Absent.VALUE
 
-Value: TypeAlias = bytes | None | Literal[Absent.VALUE]
+Value: TypeAlias = bytes | Literal[Absent.VALUE] | None
 Row: TypeAlias = tuple[Value, ...]
 
 
@@ -69,7 +69,7 @@ class Insert(Struct, frozen=True, tag=True):
 
 
 class Update(Struct, frozen=True, tag=True):
-    """`before` is None when the identity did not change and is not FULL; `before_is_key`: only identity columns count."""
+    """`before` is None when the identity did not change and is not FULL; as a key, only its identity columns count."""
 
     relation: int
     before: Row | None

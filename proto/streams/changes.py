@@ -24,7 +24,7 @@ from proto.pgoutput.messages import (
 )
 from proto.positions import Lsn, Seq, Xid
 from proto.streams.fencing import Fencing, Writer
-from proto.tidewire.v1.changes_pb2 import ChangesRecord, Fence, Heartbeat, HistoryBegin, Segment
+from proto.tidewire.v1.changes_pb2 import ChangesRecord, Fragment, HistoryBegin, Segment
 
 DDL_PREFIX = "tidewire.ddl"
 BARRIER_PREFIX = "tidewire.barrier"
@@ -179,55 +179,68 @@ class ChangesReader:
         record = ChangesRecord.FromString(value)
         writer = Writer(record.epoch, record.writer)
         body = record.WhichOneof("body")
-        if body == "fence":
-            if self.fencing.fence(writer):
-                yield from self._fence(record.fence)
+        if not (self.fencing.fence(writer) if body == "fence" else self.fencing.admits(writer)):
             return
-        if not self.fencing.admits(writer):
-            return
-        if body == "segment":
-            yield from self._segment(record.segment)
-        elif body == "fragment":
-            yield from self._fragment(record.fragment.index, record.fragment.count, record.fragment.piece)
-        elif body == "heartbeat":
-            yield from self._heartbeat(record.heartbeat)
+        if body != "fragment":
+            self._pieces = []
+        if self._next_seq is None:
+            self._begin_at(record)
+        match body:
+            case "fence":
+                yield from self._fence(record)
+            case "segment":
+                yield from self._segment(record.segment)
+            case "fragment":
+                yield from self._fragment(record.fragment)
+            case "heartbeat":
+                yield from self._heartbeat(record)
 
-    def _fence(self, fence: Fence) -> Iterator[ChangeEvent]:
-        self._pieces = []
-        if fence.history == self.history:
+    def _begin_at(self, record: ChangesRecord) -> None:
+        if record.WhichOneof("body") == "fence":
             return
-        self.history = fence.history
+        self.history = record.history
+        self.committed_lsn = Lsn(record.committed_lsn)
+        self.committed_seq = Seq(record.committed_seq)
+        if record.WhichOneof("body") == "segment":
+            self._next_seq = Seq(record.segment.first_seq)
+        elif record.WhichOneof("body") == "heartbeat":
+            self._next_seq = self.committed_seq
+
+    def _fence(self, record: ChangesRecord) -> Iterator[ChangeEvent]:
+        fence, known = record.fence, self.history
+        self.history = record.history
+        if record.history == known or (known == 0 and not fence.begins_history):
+            return
         self._open = None
-        self._next_seq = self.committed_seq = Seq(fence.history_seq)
-        self.committed_lsn = Lsn(fence.history_lsn)
+        self.committed_lsn, self.committed_seq = Lsn(record.committed_lsn), Seq(record.committed_seq)
+        # Only the first fence of a history knows its seq; behind another one the next segment tells.
+        self._next_seq = Seq(fence.history_seq) if fence.begins_history else None
         self._shown = {}
         yield HistoryBegan(
-            history=fence.history,
+            history=record.history,
             because=HistoryBegin.Name(fence.began_because).removeprefix("HISTORY_BEGIN_").lower(),
-            lsn=Lsn(fence.history_lsn),
-            first_seq=Seq(fence.history_seq),
-            system_identifier=fence.system_identifier,
-            timeline=fence.timeline,
+            lsn=self.committed_lsn,
+            first_seq=self.committed_seq,
+            system_identifier=record.system_identifier,
+            timeline=record.timeline,
             database=fence.database,
         )
 
-    def _heartbeat(self, heartbeat: Heartbeat) -> Iterator[ChangeEvent]:
-        self._pieces = []
-        next_seq = Seq(heartbeat.next_seq)
+    def _heartbeat(self, record: ChangesRecord) -> Iterator[ChangeEvent]:
+        next_seq = Seq(record.committed_seq)
         if self._next_seq is not None and next_seq > self._next_seq:
             raise GapInChanges(self._next_seq, next_seq)
-        if heartbeat.lsn > self.committed_lsn:
-            self._next_seq = self.committed_seq = next_seq
-            self.committed_lsn = Lsn(heartbeat.lsn)
-            yield Idle(lsn=self.committed_lsn, next_seq=next_seq, written_us=heartbeat.written_us)
+        if record.heartbeat.lsn >= self.committed_lsn:
+            self.committed_lsn = Lsn(record.heartbeat.lsn)
+            yield Idle(lsn=self.committed_lsn, next_seq=next_seq, written_us=record.heartbeat.written_us)
 
-    def _fragment(self, index: int, count: int, piece: bytes) -> Iterator[ChangeEvent]:
-        if index == 0:
+    def _fragment(self, fragment: Fragment) -> Iterator[ChangeEvent]:
+        if fragment.index == 0:
             self._pieces = []
-        if index != len(self._pieces):
-            return  # the reader began inside a segment; the gap check of the next one decides
-        self._pieces.append(piece)
-        if len(self._pieces) == count:
+        if fragment.index != len(self._pieces):
+            return  # the reader began inside a segment: what is cut off is before its beginning
+        self._pieces.append(fragment.piece)
+        if len(self._pieces) == fragment.count:
             segment = Segment.FromString(b"".join(self._pieces))
             self._pieces = []
             yield from self._segment(segment)
@@ -235,8 +248,6 @@ class ChangesReader:
     def _segment(self, segment: Segment) -> Iterator[ChangeEvent]:
         if self._next_seq is None:
             self._next_seq = Seq(segment.first_seq)
-            self.committed_lsn = Lsn(segment.committed_lsn)
-            self.committed_seq = Seq(segment.committed_seq)
         elif segment.first_seq > self._next_seq:
             raise GapInChanges(self._next_seq, Seq(segment.first_seq))
         for raw in segment.relations:

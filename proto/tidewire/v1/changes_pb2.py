@@ -24,23 +24,23 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fproto/tidewire/v1/changes.proto\x12\x0btidewire.v1\"\xdc\x01\n\rChangesRecord\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0e\n\x06writer\x18\x02 \x01(\x06\x12#\n\x05\x66\x65nce\x18\x03 \x01(\x0b\x32\x12.tidewire.v1.FenceH\x00\x12\'\n\x07segment\x18\x04 \x01(\x0b\x32\x14.tidewire.v1.SegmentH\x00\x12)\n\x08\x66ragment\x18\x05 \x01(\x0b\x32\x15.tidewire.v1.FragmentH\x00\x12+\n\theartbeat\x18\x06 \x01(\x0b\x32\x16.tidewire.v1.HeartbeatH\x00\x42\x06\n\x04\x62ody\"\xb3\x01\n\x05\x46\x65nce\x12\x0f\n\x07history\x18\x01 \x01(\x04\x12\x30\n\rbegan_because\x18\x02 \x01(\x0e\x32\x19.tidewire.v1.HistoryBegin\x12\x19\n\x11system_identifier\x18\x03 \x01(\x04\x12\x10\n\x08timeline\x18\x04 \x01(\r\x12\x10\n\x08\x64\x61tabase\x18\x05 \x01(\t\x12\x13\n\x0bhistory_lsn\x18\x06 \x01(\x04\x12\x13\n\x0bhistory_seq\x18\x07 \x01(\x04\"\x99\x01\n\x07Segment\x12\x11\n\tfirst_seq\x18\x01 \x01(\x04\x12\x15\n\rcommitted_lsn\x18\x06 \x01(\x04\x12\x15\n\rcommitted_seq\x18\x07 \x01(\x04\x12\x12\n\nopen_begin\x18\x02 \x01(\x0c\x12\x15\n\rfirst_ordinal\x18\x03 \x01(\r\x12\x11\n\trelations\x18\x04 \x03(\x0c\x12\x0f\n\x07\x65ntries\x18\x05 \x01(\x0c\"7\n\x08\x46ragment\x12\r\n\x05index\x18\x01 \x01(\r\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\r\n\x05piece\x18\x03 \x01(\x0c\">\n\tHeartbeat\x12\x0b\n\x03lsn\x18\x01 \x01(\x04\x12\x10\n\x08next_seq\x18\x02 \x01(\x04\x12\x12\n\nwritten_us\x18\x03 \x01(\x03*\xcf\x01\n\x0cHistoryBegin\x12\x1d\n\x19HISTORY_BEGIN_UNSPECIFIED\x10\x00\x12\x1d\n\x19HISTORY_BEGIN_FIRST_START\x10\x01\x12\x1b\n\x17HISTORY_BEGIN_SLOT_LOST\x10\x02\x12#\n\x1fHISTORY_BEGIN_DATABASE_REPLACED\x10\x03\x12\x1e\n\x1aHISTORY_BEGIN_LOG_REPLACED\x10\x04\x12\x1f\n\x1bHISTORY_BEGIN_LOG_LOST_TAIL\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fproto/tidewire/v1/changes.proto\x12\x0btidewire.v1\"\xc8\x02\n\rChangesRecord\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0e\n\x06writer\x18\x02 \x01(\x06\x12\x0f\n\x07history\x18\x03 \x01(\x04\x12\x19\n\x11system_identifier\x18\x04 \x01(\x06\x12\x10\n\x08timeline\x18\x05 \x01(\r\x12\x15\n\rcommitted_lsn\x18\x06 \x01(\x04\x12\x15\n\rcommitted_seq\x18\x07 \x01(\x04\x12#\n\x05\x66\x65nce\x18\x08 \x01(\x0b\x32\x12.tidewire.v1.FenceH\x00\x12\'\n\x07segment\x18\t \x01(\x0b\x32\x14.tidewire.v1.SegmentH\x00\x12)\n\x08\x66ragment\x18\n \x01(\x0b\x32\x15.tidewire.v1.FragmentH\x00\x12+\n\theartbeat\x18\x0b \x01(\x0b\x32\x16.tidewire.v1.HeartbeatH\x00\x42\x06\n\x04\x62ody\"\x8d\x01\n\x05\x46\x65nce\x12\x30\n\rbegan_because\x18\x01 \x01(\x0e\x32\x19.tidewire.v1.HistoryBegin\x12\x10\n\x08\x64\x61tabase\x18\x02 \x01(\t\x12\x13\n\x0bhistory_lsn\x18\x03 \x01(\x04\x12\x13\n\x0bhistory_seq\x18\x04 \x01(\x04\x12\x16\n\x0e\x62\x65gins_history\x18\x05 \x01(\x08\"k\n\x07Segment\x12\x11\n\tfirst_seq\x18\x01 \x01(\x04\x12\x12\n\nopen_begin\x18\x02 \x01(\x0c\x12\x15\n\rfirst_ordinal\x18\x03 \x01(\r\x12\x11\n\trelations\x18\x04 \x03(\x0c\x12\x0f\n\x07\x65ntries\x18\x05 \x01(\x0c\"7\n\x08\x46ragment\x12\r\n\x05index\x18\x01 \x01(\r\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\r\n\x05piece\x18\x03 \x01(\x0c\",\n\tHeartbeat\x12\x0b\n\x03lsn\x18\x01 \x01(\x04\x12\x12\n\nwritten_us\x18\x02 \x01(\x03*\xcf\x01\n\x0cHistoryBegin\x12\x1d\n\x19HISTORY_BEGIN_UNSPECIFIED\x10\x00\x12\x1d\n\x19HISTORY_BEGIN_FIRST_START\x10\x01\x12\x1b\n\x17HISTORY_BEGIN_SLOT_LOST\x10\x02\x12#\n\x1fHISTORY_BEGIN_DATABASE_REPLACED\x10\x03\x12\x1e\n\x1aHISTORY_BEGIN_LOG_REPLACED\x10\x04\x12\x1f\n\x1bHISTORY_BEGIN_LOG_LOST_TAIL\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'proto.tidewire.v1.changes_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_HISTORYBEGIN']._serialized_start=731
-  _globals['_HISTORYBEGIN']._serialized_end=938
+  _globals['_HISTORYBEGIN']._serialized_start=736
+  _globals['_HISTORYBEGIN']._serialized_end=943
   _globals['_CHANGESRECORD']._serialized_start=49
-  _globals['_CHANGESRECORD']._serialized_end=269
-  _globals['_FENCE']._serialized_start=272
-  _globals['_FENCE']._serialized_end=451
-  _globals['_SEGMENT']._serialized_start=454
-  _globals['_SEGMENT']._serialized_end=607
-  _globals['_FRAGMENT']._serialized_start=609
-  _globals['_FRAGMENT']._serialized_end=664
-  _globals['_HEARTBEAT']._serialized_start=666
-  _globals['_HEARTBEAT']._serialized_end=728
+  _globals['_CHANGESRECORD']._serialized_end=377
+  _globals['_FENCE']._serialized_start=380
+  _globals['_FENCE']._serialized_end=521
+  _globals['_SEGMENT']._serialized_start=523
+  _globals['_SEGMENT']._serialized_end=630
+  _globals['_FRAGMENT']._serialized_start=632
+  _globals['_FRAGMENT']._serialized_end=687
+  _globals['_HEARTBEAT']._serialized_start=689
+  _globals['_HEARTBEAT']._serialized_end=733
 # @@protoc_insertion_point(module_scope)

@@ -169,7 +169,7 @@ def _create_event_triggers(connection: Connection) -> str | None:
 
 
 def _create_event_trigger(connection: Connection, name: str, event: str, function: str, tags: tuple[str, ...]) -> None:
-    when = sql.SQL("")
+    when: sql.SQL | sql.Composed = sql.SQL("")
     if tags:
         when = sql.SQL("when tag in ({})").format(sql.SQL(", ").join(map(sql.Literal, tags)))
     command = sql.SQL("create event trigger {} on {} {} execute function tidewire.{}()").format(

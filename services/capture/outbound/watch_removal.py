@@ -83,7 +83,7 @@ def _restore_identities(connection: Connection, give_up_after_s: float) -> Itera
         name = sql.Identifier(str(schema), str(table))
         title = name.as_string()
         if untouched:
-            former_identity = sql.SQL(_IDENTITIES.get(str(former), "nothing"))
+            former_identity: sql.SQL | sql.Composed = sql.SQL(_IDENTITIES.get(str(former), "nothing"))
             if index is not None:
                 former_identity = sql.SQL("using index {}").format(sql.Identifier(str(index)))
             command = sql.SQL("alter table only {} replica identity {}").format(name, former_identity)
@@ -94,7 +94,7 @@ def _restore_identities(connection: Connection, give_up_after_s: float) -> Itera
         connection.execute("delete from tidewire.identities where relid = %s", [relid])
 
 
-def _patiently(connection: Connection, command: sql.Composable, what: str, give_up_after_s: float) -> None:
+def _patiently(connection: Connection, command: sql.SQL | sql.Composed, what: str, give_up_after_s: float) -> None:
     for _ in Backoff().attempts(give_up_after_s=give_up_after_s):
         try:
             connection.execute(command)

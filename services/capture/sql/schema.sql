@@ -2,13 +2,14 @@
 create schema if not exists tidewire;
 revoke all on schema tidewire from public;
 
+-- What capture notes of its takeovers: an epoch is reserved here before it is used, and noted as fenced once its fence
+-- stands in the log. A log that is ahead of this row tells a database that was set back.
 create table if not exists tidewire.capture (
-    singleton boolean primary key default true check (singleton),
-    epoch     bigint not null default 0,
-    seq       bigint not null default 0,
-    history   bigint not null default 0,
-    slot      text,
-    updated   timestamptz
+    singleton    boolean primary key default true check (singleton),
+    epoch        bigint not null default 0,
+    fenced       bigint not null default 0,
+    fence_offset bigint not null default 0,
+    history      bigint not null default 0
 );
 insert into tidewire.capture default values on conflict do nothing;
 

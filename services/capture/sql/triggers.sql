@@ -34,7 +34,7 @@ language sql set search_path = pg_catalog, pg_temp as $$
     select jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                'type', d.object_type,
                'schema', coalesce(n.nspname, d.schema_name),
-               'name', coalesce(c.relname, case when d.objid <> 0 then address.object_names[cardinality(address.object_names)] end),
+               'name', coalesce(c.relname, y.typname, case when d.objid <> 0 then address.object_names[cardinality(address.object_names)] end),
                'column', a.attname,
                'identity', d.object_identity,
                'oid', nullif(d.objid, 0)::bigint)))
@@ -42,7 +42,8 @@ language sql set search_path = pg_catalog, pg_temp as $$
     left join pg_class c on d.classid = 'pg_class'::regclass and c.oid = d.objid
     left join pg_namespace n on n.oid = c.relnamespace
     left join pg_attribute a on a.attrelid = c.oid and a.attnum = d.objsubid and d.objsubid > 0
-    left join lateral pg_identify_object_as_address(d.classid, d.objid, 0) address on d.objid <> 0 and c.oid is null
+    left join pg_type y on d.classid = 'pg_type'::regclass and y.oid = d.objid
+    left join lateral pg_identify_object_as_address(d.classid, d.objid, 0) address on d.objid <> 0 and c.oid is null and y.oid is null
     where coalesce(d.schema_name, '') not like 'pg\_temp%' and coalesce(d.schema_name, '') <> 'tidewire'
 $$;
 
@@ -63,6 +64,9 @@ begin
         into named, created
         from pg_event_trigger_ddl_commands() d
         where d.classid = 'pg_class'::regclass and coalesce(d.schema_name, '') not like 'pg\_temp%';
+        if exists (select from pg_class c where c.oid = any (named) and c.relkind = 'c') then
+            named := named || array(select t.oid from pg_class t join pg_class c on c.reltype = t.reloftype where c.oid = any (named));
+        end if;
         aside := nullif(current_setting('tidewire.aside', true), '')::oid[];
         if aside is not null then
             perform set_config('tidewire.aside', '', true);

@@ -1,0 +1,1 @@
+"""What capture decides, without touching anything."""

@@ -1,0 +1,210 @@
+"""The walsender's messages cut into segments of the log, counted as the contract says."""
+
+from struct import Struct as Packed
+
+from msgspec import Struct
+
+from proto.pgoutput.decoder import decode, encode_truncate, encode_unwritable
+from proto.pgoutput.messages import (
+    Begin,
+    Commit,
+    Delete,
+    Insert,
+    LogicalMessage,
+    Relation,
+    Truncate,
+    Unwritable,
+    Update,
+)
+from proto.positions import Lsn, Seq
+from proto.tidewire.v1.changes_pb2 import Segment
+
+OWN_SCHEMA = "tidewire"
+OWN_PREFIX = "tidewire."
+
+_LENGTH = Packed("!I")
+_ROWS = frozenset(b"IUD")
+_BEGIN, _COMMIT, _RELATION, _TYPE, _TRUNCATE, _MESSAGE = b"BCRYTM"
+
+
+class Position(Struct, frozen=True):
+    """Behind a whole commit: all commits before `lsn` are in the log, the next change has `seq`."""
+
+    lsn: Lsn
+    seq: Seq
+
+
+class Cut(Struct, frozen=True):
+    """A segment ready to be written, where the log stood before it, and where it stands after it."""
+
+    segment: Segment
+    before: Position
+    after: Position
+    changes: int
+    commits: int
+
+
+class Shape(Struct, frozen=True):
+    """A relation as the walsender described it last, with the types that it uses."""
+
+    raw: tuple[bytes, ...]
+    tracked: bool
+
+
+class Assembly:
+    """Takes the messages of a replication stream in order.
+
+    What it counts depends on the WAL and on the position it starts from, on nothing else: a second capture that starts
+    anywhere earlier writes the same seq and ordinal for the same change.
+    """
+
+    def __init__(self, start: Position, *, row_limit_bytes: int) -> None:
+        self.committed = start
+        self.size_bytes = 0
+        self._row_limit_bytes = row_limit_bytes
+        self._seq: int = start.seq
+        self._ordinal = 0
+        self._shapes: dict[bytes, Shape] = {}
+        self._types: dict[int, bytes] = {}
+        # Of the open transaction: its Begin, whether it stands in the log, whether all of it does.
+        self._begin: bytes | None = None
+        self._begin_written = False
+        self._skipping = False
+        self._start_segment()
+
+    def add(self, message: bytes) -> None:
+        kind = message[0]
+        if kind in _ROWS:
+            if not self._skipping and (message[1:5] in self._at_hand or self._bring(message[1:5])):
+                if len(message) > self._row_limit_bytes:
+                    message = self._within_limit(message)
+                self._append(message)
+                self._seq += 1
+                self._ordinal += 1
+        elif kind == _BEGIN:
+            self._open(message)
+        elif kind == _COMMIT:
+            self._close(message)
+        elif kind == _RELATION:
+            self._learn_relation(message)
+        elif kind == _TYPE:
+            self._types[int.from_bytes(message[1:5])] = message
+        elif kind == _TRUNCATE and not self._skipping:
+            self._add_truncate(message)
+        elif kind == _MESSAGE and not self._skipping:
+            self._add_logical_message(message)
+
+    def cut(self) -> Cut | None:
+        """What has been added since the last cut; None if there is nothing to write."""
+        if not self._entries:
+            return None
+        segment = Segment(
+            first_seq=self._first_seq,
+            open_begin=self._first_begin,
+            first_ordinal=self._first_ordinal,
+            relations=self._relations,
+            entries=b"".join(self._entries),
+        )
+        cut = Cut(segment, self._first_position, self.committed, self._seq - self._first_seq, self._commits)
+        self._start_segment()
+        return cut
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the stream stands inside a transaction."""
+        return self._begin is not None
+
+    def idle_until(self, lsn: Lsn) -> Position:
+        """PostgreSQL has nothing more to tell before `lsn`; only between transactions and behind a cut."""
+        assert not self.in_transaction and not self._entries
+        self.committed = self._first_position = Position(max(lsn, self.committed.lsn), Seq(self._seq))
+        return self.committed
+
+    def _start_segment(self) -> None:
+        self._entries: list[bytes] = []
+        self._relations: list[bytes] = []
+        self._at_hand: set[bytes] = set()
+        self._first_seq = self._seq
+        self._first_begin = self._begin if self._begin_written else None
+        self._first_ordinal = self._ordinal
+        self._first_position = self.committed
+        self._commits = 0
+        self.size_bytes = 0
+
+    def _append(self, message: bytes) -> None:
+        if not self._begin_written:
+            self._begin_written = True
+            assert self._begin is not None
+            self._entries += (_LENGTH.pack(len(self._begin)), self._begin)
+        self._entries += (_LENGTH.pack(len(message)), message)
+        self.size_bytes += len(message) + 4
+
+    def _open(self, message: bytes) -> None:
+        begin = decode(message)
+        assert isinstance(begin, Begin)
+        self._begin, self._begin_written, self._ordinal = message, False, 0
+        self._skipping = begin.commit_lsn < self.committed.lsn
+
+    def _close(self, message: bytes) -> None:
+        commit = decode(message)
+        assert isinstance(commit, Commit)
+        # A transaction of which nothing is tracked leaves nothing; the next heartbeat covers its LSN.
+        if self._begin_written:
+            self._append(message)
+            self._commits += 1
+            self.committed = Position(commit.end_lsn, Seq(self._seq))
+        self._begin, self._begin_written, self._skipping = None, False, False
+
+    def _learn_relation(self, message: bytes) -> None:
+        relation = decode(message)
+        assert isinstance(relation, Relation)
+        types = tuple(self._types[c.type_oid] for c in relation.columns if c.type_oid in self._types)
+        tracked = relation.has_identity and relation.schema != OWN_SCHEMA
+        key = message[1:5]
+        self._shapes[key] = Shape((*types, message), tracked)
+        if tracked and key in self._at_hand:
+            # Another shape within the segment: in its place among the entries.
+            for raw in (*types, message):
+                self._append(raw)
+        elif not tracked:
+            self._at_hand.discard(key)
+
+    def _bring(self, key: bytes) -> bool:
+        """Whether the relation is tracked; if so, describes it at the head of the segment."""
+        shape = self._shapes[key]
+        if shape.tracked:
+            self._relations += shape.raw
+            self.size_bytes += sum(map(len, shape.raw))
+            self._at_hand.add(key)
+        return shape.tracked
+
+    def _add_truncate(self, message: bytes) -> None:
+        truncate = decode(message)
+        assert isinstance(truncate, Truncate)
+        tracked = []
+        for oid in truncate.relations:
+            key = oid.to_bytes(4)
+            if key in self._at_hand or self._bring(key):
+                tracked.append(oid)
+        if tracked:
+            self._append(encode_truncate(Truncate(tuple(tracked), truncate.cascade, truncate.restart_identity)))
+            self._seq += len(tracked)
+            self._ordinal += len(tracked)
+
+    def _add_logical_message(self, message: bytes) -> None:
+        logical = decode(message)
+        assert isinstance(logical, LogicalMessage)
+        # Not transactional: not part of any commit. Other prefixes: other people's messages.
+        if logical.transactional and logical.prefix.startswith(OWN_PREFIX):
+            self._append(message)
+            self._ordinal += 1
+
+    def _within_limit(self, message: bytes) -> bytes:
+        change = decode(message)
+        assert isinstance(change, Insert | Update | Delete)
+        images = [getattr(change, "before", None), getattr(change, "after", None)]
+        largest = max(sum(len(value) for value in image if isinstance(value, bytes)) for image in images if image)
+        if largest <= self._row_limit_bytes:
+            return message
+        reason = f"a row of {largest} bytes, over TIDEWIRE_CAPTURE_ROW_LIMIT_BYTES ({self._row_limit_bytes})"
+        return encode_unwritable(Unwritable(change.relation, chr(message[0]), reason))

@@ -1,0 +1,1 @@
+"""What capture touches: the log and the watched database."""

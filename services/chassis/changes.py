@@ -1,0 +1,107 @@
+"""Following `changes`: the contract's reader on top of a Kafka reader, from the beginning, the end or a seq."""
+
+from collections.abc import Iterator
+
+from proto.positions import Seq
+from proto.streams.changes import ChangeEvent, ChangesReader, GapInChanges
+from proto.tidewire.v1.changes_pb2 import ChangesRecord
+from proto.topics import CHANGES
+from services.chassis.kafka import Kafka, Reader
+
+PROBE_TIMEOUT_S = 10.0
+MESSAGES_A_READ = 200
+
+
+class SeqNotInLog(Exception):
+    """The seq asked for was trimmed or is not written yet."""
+
+    exit_code, retry = 2, False
+
+    def __init__(self, wanted: Seq, first: Seq) -> None:
+        super().__init__(
+            f"seq {wanted} is not in the log, which begins at seq {first}: begin there, or take a snapshot"
+        )
+        self.wanted, self.first = wanted, first
+
+
+class ChangesFollower:
+    """Yields each change once, in commit order; the caller decides how long to wait for more."""
+
+    def __init__(self, kafka: Kafka, *, client_id: str) -> None:
+        self._kafka_reader = Reader(kafka, CHANGES.name, client_id=client_id)
+        self._changes = ChangesReader()
+        self._from_seq: Seq | None = None
+
+    def from_earliest(self) -> None:
+        low, _ = self._kafka_reader.low_and_high()
+        self._begin(low)
+
+    def from_latest(self) -> None:
+        _, high = self._kafka_reader.low_and_high()
+        self._begin(high)
+
+    def from_seq(self, seq: Seq) -> None:
+        """Begin at the change with this seq, which may still be to come."""
+        low, high = self._kafka_reader.low_and_high()
+        if low < high and seq < (first := self._seq_at(low)):
+            raise SeqNotInLog(seq, first)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._seq_at(middle) <= seq else (low, middle)
+        self._begin(low)
+        self._from_seq = seq
+
+    def end(self) -> int:
+        """The offset behind the last record that is in the log now."""
+        return self._kafka_reader.low_and_high()[1]
+
+    @property
+    def offset(self) -> int:
+        return self._kafka_reader.position
+
+    @property
+    def reader(self) -> ChangesReader:
+        return self._changes
+
+    def read(self, timeout_s: float) -> Iterator[ChangeEvent]:
+        """What is at hand, or what comes within the timeout."""
+        for message in self._kafka_reader.read(MESSAGES_A_READ, timeout_s):
+            value = message.value()
+            assert value is not None
+            try:
+                for event in self._changes.feed(value):
+                    if self._is_wanted(event):
+                        yield event
+            except GapInChanges:
+                if self._from_seq is None:
+                    raise
+                # The search for the seq ended on a record that a fenced-off writer left; from the start it cannot.
+                self.from_earliest()
+                return
+
+    def close(self) -> None:
+        self._kafka_reader.close()
+
+    def _begin(self, offset: int) -> None:
+        self._kafka_reader.seek_to(offset)
+        self._changes = ChangesReader()
+
+    def _is_wanted(self, event: ChangeEvent) -> bool:
+        if self._from_seq is None:
+            return True
+        seq = getattr(event, "seq", None)
+        if seq is None or seq < self._from_seq:
+            return False
+        self._from_seq = None
+        return True
+
+    def _seq_at(self, offset: int) -> Seq:
+        """A seq at or before which the record's changes begin; pieces of a segment say where the last commit ended."""
+        self._kafka_reader.seek_to(offset)
+        messages = self._kafka_reader.read(1, PROBE_TIMEOUT_S)
+        if not messages:
+            raise TimeoutError(f"no answer for offset {offset} of `changes` within {PROBE_TIMEOUT_S:.0f} s")
+        value = messages[0].value()
+        assert value is not None
+        record = ChangesRecord.FromString(value)
+        return Seq(record.segment.first_seq if record.HasField("segment") else record.committed_seq)

@@ -1,0 +1,1 @@
+"""The command `tidewire`: looking at a Tidewire and at the database that it watches."""
