@@ -16,7 +16,7 @@ from services.devstack.home import replace
 from services.devstack.wheel import wheel
 
 MAJOR = 18
-USER = "tidewire"
+USER = "postgres"
 DATABASE = "app"
 # docker-compose.yml says the same; tests/architecture/test_compose.py compares.
 SETTINGS: Mapping[str, str] = MappingProxyType(
