@@ -52,9 +52,12 @@ class Relation(Struct, frozen=True, tag=True):
     columns: tuple[Column, ...]
 
     @property
-    def has_identity(self) -> bool:
-        """Whether updates and deletes say which row they mean; without it a table is not tracked."""
-        return self.identity == "f" or any(column.is_identity for column in self.columns)
+    def is_tracked(self) -> bool:
+        """Identity NOTHING is how a table that is not tracked shows itself in the WAL.
+
+        DEFAULT without a key is not that: so look the rows of CREATE TABLE AS, before the table gets its identity.
+        """
+        return self.identity != "n"
 
 
 class Type(Struct, frozen=True, tag=True):

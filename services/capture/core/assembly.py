@@ -159,7 +159,7 @@ class Assembly:
         relation = decode(message)
         assert isinstance(relation, Relation)
         types = tuple(self._types[c.type_oid] for c in relation.columns if c.type_oid in self._types)
-        tracked = relation.has_identity and relation.schema != OWN_SCHEMA
+        tracked = relation.is_tracked and relation.schema != OWN_SCHEMA
         key = message[1:5]
         self._shapes[key] = Shape((*types, message), tracked)
         if tracked and key in self._at_hand:

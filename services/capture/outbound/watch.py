@@ -31,7 +31,7 @@ EVENT_TRIGGERS = {
     "tidewire_command_ended": ("ddl_command_end", "command_ended", ()),
     "tidewire_objects_dropped": ("sql_drop", "objects_dropped", ()),
 }
-_SCRIPTS = ("schema.sql", "coverage.sql", "marks.sql", "adoption.sql", "triggers.sql", "privileges.sql")
+_SCRIPTS = ("coverage.sql", "marks.sql", "adoption.sql", "triggers.sql", "privileges.sql")
 
 
 class Mode(Enum):
@@ -111,6 +111,11 @@ def publications(connection: Connection) -> list[str]:
     return [str(name) for (name,) in rows]
 
 
+def tables_query() -> str:
+    """The query of tidewire.coverage, for a database in which nothing is installed."""
+    return _script("tables.sql")
+
+
 def one(connection: Connection, query: str, *parameters: object) -> tuple[object, ...]:
     """The only row of a query that has exactly one."""
     row = connection.execute(query.encode(), parameters or None).fetchone()
@@ -121,8 +126,9 @@ def one(connection: Connection, query: str, *parameters: object) -> tuple[object
 def _build(connection: Connection, lock_timeout_ms: int) -> tuple[str, ...]:
     with connection.transaction():
         connection.execute("select set_config('lock_timeout', %s, true)", [f"{lock_timeout_ms}ms"])
-        # Our own commands are not news to anyone.
+        # Our own commands are not news to anyone, and what they say to the client neither.
         connection.execute("set local tidewire.inside = 'on'")
+        connection.execute("set local client_min_messages = warning")
         connection.execute("select pg_advisory_xact_lock(hashtext('tidewire.install'))")
         _run_scripts(connection)
         reasons = [_create_publications(connection), _create_event_triggers(connection)]
@@ -130,8 +136,12 @@ def _build(connection: Connection, lock_timeout_ms: int) -> tuple[str, ...]:
 
 
 def _run_scripts(connection: Connection) -> None:
-    folder = resources.files("services.capture") / "sql"
-    scripts = [(folder / name).read_text() for name in _SCRIPTS]
+    scripts = [
+        _script("schema.sql"),
+        "drop view if exists tidewire.untracked, tidewire.pending, tidewire.coverage",
+        f"create view tidewire.coverage as {tables_query()}",
+        *map(_script, _SCRIPTS),
+    ]
     stamp = "Tidewire " + hashlib.sha256("".join(scripts).encode()).hexdigest()[:16]
     (found,) = one(connection, "select obj_description(to_regnamespace('tidewire'), 'pg_namespace')")
     if found == stamp:
@@ -139,6 +149,10 @@ def _run_scripts(connection: Connection) -> None:
     for script in scripts:
         connection.execute(script.encode())
     connection.execute(sql.SQL("comment on schema tidewire is {}").format(sql.Literal(stamp)))
+
+
+def _script(name: str) -> str:
+    return (resources.files("services.capture") / "sql" / name).read_text()
 
 
 def _create_publications(connection: Connection) -> str | None:
