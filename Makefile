@@ -47,7 +47,7 @@ oracle: setup ## the long forms of the comparisons with PostgreSQL
 	$(PY) -m pytest -m oracle --timeout=0 $(ARGS)
 
 uninstall: setup ## remove Tidewire from a database: DSN=postgresql://…, or the running stack's own
-	@.venv/bin/tidewire uninstall --dsn "$(or $(DSN),$$($(DEVSTACK) endpoint postgres))"
+	@dsn="$(or $(DSN),$$($(DEVSTACK) endpoint postgres))" && .venv/bin/tidewire uninstall --dsn "$$dsn"
 
 clean: ## stop the stack and remove its data, logs and credentials
 	@if [ -x $(PY) ]; then $(DEVSTACK) down --wipe; fi

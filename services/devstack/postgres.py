@@ -10,12 +10,13 @@ import psycopg
 from msgspec import Struct
 from psycopg import sql
 
-from services.devstack import identity
 from services.devstack.errors import MissingPart, PartFailed
 from services.devstack.home import replace
+from services.devstack.identity import Identity, unprivileged
 from services.devstack.wheel import wheel
 
 MAJOR = 18
+# Not `tidewire`: "$user" leads the search path, so that the tables of such a role would land in our schema.
 USER = "postgres"
 DATABASE = "app"
 # docker-compose.yml says the same; tests/architecture/test_compose.py compares.
@@ -35,13 +36,14 @@ def wheel_bin(version: int = MAJOR) -> Path:
 
 
 class Postgres(Struct, frozen=True, kw_only=True):
-    """One server: programs, data folder, port, password and settings."""
+    """One server: programs, data folder, port, password, settings; `runs_as` overrides the first identity that works."""
 
     bin: Path
     data: Path
     port: int
     password: str
     settings: Mapping[str, str] = SETTINGS
+    runs_as: Identity | None = None
     name: str = "postgres"
     needs: tuple[str, ...] = ()
     # SIGTERM would wait for every client to leave.
@@ -87,8 +89,8 @@ class Postgres(Struct, frozen=True, kw_only=True):
             return False
         return True
 
-    def _identity(self) -> identity.Identity:
-        return identity.unprivileged(self.bin / "postgres")
+    def _identity(self) -> Identity:
+        return self.runs_as or unprivileged(self.bin / "postgres")
 
     def _initialise(self) -> None:
         """Run initdb beside the data folder and move the result there, so that a half-made cluster is never used."""
