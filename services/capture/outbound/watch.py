@@ -10,7 +10,7 @@ from importlib import resources
 import psycopg
 from msgspec import Struct
 from psycopg import sql
-from psycopg.errors import DuplicateObject, InsufficientPrivilege, LockNotAvailable
+from psycopg.errors import InsufficientPrivilege, LockNotAvailable
 
 from services.capture.outbound.watch_errors import (
     MissingPrivilege,
@@ -93,12 +93,9 @@ def install(connection: Connection, lock_timeout_ms: int = 1000, give_up_after_s
 
 def sweep(connection: Connection) -> int:
     """Adopt what is not right yet, a table a transaction; return how many tables still wait for a lock."""
-    connection.execute(
-        "delete from tidewire.identities i where not exists (select from pg_class c where c.oid = i.relid)"
-    )
-    for (relid,) in connection.execute("select relid from tidewire.pending order by settled, relid").fetchall():
+    for (relid,) in connection.execute("select relid from tidewire.waiting()").fetchall():
         connection.execute("select tidewire.adopt(%s)", [relid])
-    (count,) = one(connection, "select count(*)::int from tidewire.pending where not settled")
+    (count,) = one(connection, "select count(*)::int from tidewire.waiting() where uncovered")
     assert isinstance(count, int)
     return count
 
@@ -173,29 +170,28 @@ def _create_publications(connection: Connection) -> str | None:
 
 
 def _create_event_triggers(connection: Connection) -> str | None:
+    existing = {name for (name,) in connection.execute("select evtname::text from pg_event_trigger")}
     try:
         with connection.transaction():
-            for name, (event, function, tags) in EVENT_TRIGGERS.items():
-                _create_event_trigger(connection, name, event, function, tags)
+            for name in EVENT_TRIGGERS.keys() - existing:
+                _create_event_trigger(connection, name)
     except InsufficientPrivilege:
         return "the role may not create event triggers: new tables and DDL are seen by polling the catalog"
     return None
 
 
-def _create_event_trigger(connection: Connection, name: str, event: str, function: str, tags: tuple[str, ...]) -> None:
+def _create_event_trigger(connection: Connection, name: str) -> None:
+    event, function, tags = EVENT_TRIGGERS[name]
     when: sql.SQL | sql.Composed = sql.SQL("")
     if tags:
         when = sql.SQL("when tag in ({})").format(sql.SQL(", ").join(map(sql.Literal, tags)))
-    command = sql.SQL("create event trigger {} on {} {} execute function tidewire.{}()").format(
-        sql.Identifier(name), sql.SQL(event), when, sql.Identifier(function)
+    connection.execute(
+        sql.SQL("create event trigger {} on {} {} execute function tidewire.{}()").format(
+            sql.Identifier(name), sql.SQL(event), when, sql.Identifier(function)
+        )
     )
-    try:
-        with connection.transaction():
-            connection.execute(command)
-            # A session with session_replication_role = replica, as restores use it, makes tables too.
-            connection.execute(sql.SQL("alter event trigger {} enable always").format(sql.Identifier(name)))
-    except DuplicateObject:
-        return
+    # A session with session_replication_role = replica, as restores use it, makes tables too.
+    connection.execute(sql.SQL("alter event trigger {} enable always").format(sql.Identifier(name)))
 
 
 def _not_the_owner(connection: Connection) -> MissingPrivilege:

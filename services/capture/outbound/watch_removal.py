@@ -69,24 +69,23 @@ def _restore_identities(connection: Connection, give_up_after_s: float) -> Itera
         return
     changed = connection.execute(
         """
-        select i.relid, n.nspname::text, c.relname::text, i.former::text, x.relname::text,
+        select i.relid, format('%I.%I', n.nspname, c.relname), i.former::text, x.relname::text,
                c.relreplident = i.given and (i.given <> 'i' or exists (
                    select from pg_index g where g.indexrelid = i.given_index and g.indisreplident))
         from tidewire.identities i
         join pg_class c on c.oid = i.relid
         join pg_namespace n on n.oid = c.relnamespace
         left join pg_class x on x.oid = i.former_index and i.former = 'i'
-        order by 2, 3
+        order by 2
         """
     ).fetchall()
-    for relid, schema, table, former, index, untouched in changed:
-        name = sql.Identifier(str(schema), str(table))
-        title = name.as_string()
+    for relid, title, former, index, untouched in changed:
+        name = sql.SQL(str(title))
         if untouched:
             former_identity: sql.SQL | sql.Composed = sql.SQL(_IDENTITIES.get(str(former), "nothing"))
             if index is not None:
                 former_identity = sql.SQL("using index {}").format(sql.Identifier(str(index)))
-            command = sql.SQL("alter table only {} replica identity {}").format(name, former_identity)
+            command = sql.SQL("alter table if exists only {} replica identity {}").format(name, former_identity)
             _patiently(connection, command, f"table {title}", give_up_after_s)
             yield f"restored the replica identity of {title}"
         else:

@@ -99,6 +99,14 @@ begin atomic
           and a.xact_start < clock_timestamp() - interval '1 second');
 end;
 
+-- What a sweep has to look at. A role that may only run capture asks through this, with the installer's eyes.
+create or replace function tidewire.waiting(out relid oid, out uncovered boolean) returns setof record
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    delete from tidewire.identities i where not exists (select from pg_class c where c.oid = i.relid);
+    return query select p.relid, not p.settled from tidewire.pending p order by p.settled, p.relid;
+end $$;
+
 -- Called for one table and one transaction at a time. Writers are shut out for a moment: a transaction that updated the
 -- table before it was published and commits after the mark would otherwise go missing.
 create or replace function tidewire.adopt(rel oid) returns boolean
