@@ -9,6 +9,8 @@ import redis
 import redis.asyncio
 from msgspec import Struct
 
+from services.chassis.settings import refuse_absent_files
+
 TIMEOUT_S = 5.0
 
 
@@ -21,6 +23,12 @@ class Redis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ssl_key_location: str | None = None
 
     def __post_init__(self) -> None:
+        refuse_absent_files(
+            "redis",
+            ssl_ca_location=self.ssl_ca_location,
+            ssl_certificate_location=self.ssl_certificate_location,
+            ssl_key_location=self.ssl_key_location,
+        )
         scheme = urlsplit(self.url).scheme
         if scheme not in ("redis", "rediss", "unix"):
             raise ValueError("url must begin with redis://, rediss:// or unix://: mend TIDEWIRE_REDIS_URL")
@@ -109,7 +117,6 @@ def _failure(section: Redis, error: BaseException) -> RedisUnreachable | RedisRe
         redis.exceptions.AuthorizationError,
         redis.ResponseError,
         ssl.SSLError,
-        FileNotFoundError,
     )
     starting = any(isinstance(cause, redis.BusyLoadingError) for cause in causes)
     if not starting and any(isinstance(cause, refusals) for cause in causes):

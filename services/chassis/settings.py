@@ -1,6 +1,7 @@
 """Settings: one frozen Struct per service, read once from a TOML file and the environment."""
 
 import difflib
+import os
 import tomllib
 import types
 import typing
@@ -61,6 +62,13 @@ def describe(settings_type: type[Struct]) -> str:
 def variable(section: str, key: str) -> str:
     """The environment variable of a key: TIDEWIRE_<SECTION>_<KEY>."""
     return f"{PREFIX}{section}_{key}".upper()
+
+
+def refuse_absent_files(section: str, **paths: str | None) -> None:
+    """For a section's __post_init__: a key that names a file must name one that is there."""
+    for key, path in paths.items():
+        if path is not None and not os.path.exists(path):
+            raise ValueError(f"{key} names {path!r}, which is not there: mend {variable(section, key)}")
 
 
 def section_type(field: msgspec.structs.FieldInfo) -> type[Struct]:

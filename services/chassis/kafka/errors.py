@@ -1,6 +1,9 @@
 """What can go wrong with Kafka: each a type with its facts, what to do, and whether a retry may help."""
 
-from confluent_kafka import KafkaError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError, KafkaException
 
 # Errors by which a broker, or our own check of its certificate, says no; waiting does not change them.
 REFUSALS = frozenset(
@@ -108,5 +111,17 @@ class DeliveryFailed(Exception):
 def unanswered(bootstrap: str, trouble: KafkaError | None, error: KafkaError) -> KafkaUnreachable | KafkaRefused:
     """Why a request had no answer: the client's last trouble tells more than the request's own timeout."""
     cause = trouble or error
-    failure = KafkaRefused if cause.code() in REFUSALS else KafkaUnreachable
-    return failure(bootstrap, cause.str() or cause.name())
+    words = cause.str() or cause.name()
+    # A broker that rejects our certificate says so after TLS 1.3's handshake, which librdkafka counts as transport.
+    if cause.code() in REFUSALS or "SSL alert" in words:
+        return KafkaRefused(bootstrap, words)
+    return KafkaUnreachable(bootstrap, words)
+
+
+@contextmanager
+def making_client(bootstrap: str) -> Iterator[None]:
+    """While a client is made, librdkafka refuses what it cannot use, such as a key of another certificate."""
+    try:
+        yield
+    except KafkaException as error:
+        raise KafkaRefused(bootstrap, error.args[0].str()) from error

@@ -15,7 +15,7 @@ from confluent_kafka import (
 )
 from msgspec import Struct
 
-from services.chassis.kafka.errors import ABSENCES, OffsetOutOfRange, TopicMissing, unanswered
+from services.chassis.kafka.errors import ABSENCES, OffsetOutOfRange, TopicMissing, making_client, unanswered
 from services.chassis.kafka.reachability import Reachability
 from services.chassis.kafka.reader import FETCHING, TIMEOUT_S
 from services.chassis.kafka.section import Kafka
@@ -63,7 +63,8 @@ class GroupReader:
         config["partition.assignment.strategy"] = "cooperative-sticky"
         if instance_id is not None:
             config["group.instance.id"] = instance_id
-        self._consumer = Consumer(config, logger=logging.getLogger("kafka"))
+        with making_client(kafka.bootstrap):
+            self._consumer = Consumer(config, logger=logging.getLogger("kafka"))
         names = [kafka.broker_name(name) for name in topic_names]
         self._consumer.subscribe(names, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 

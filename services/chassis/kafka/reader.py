@@ -13,6 +13,7 @@ from services.chassis.kafka.errors import (
     KafkaUnreachable,
     OffsetOutOfRange,
     TopicMissing,
+    making_client,
     unanswered,
 )
 from services.chassis.kafka.reachability import Reachability
@@ -52,8 +53,9 @@ class Reader:
         self._position = 0
         self._error: KafkaError | None = None
         config: dict[str, Any] = {**kafka.client_config(), **FETCHING, **self._reachability.config()}
-        identity = {"client.id": client_id, "group.id": client_id}
-        self._consumer = Consumer({**config, **(extra or {}), **identity}, logger=logging.getLogger("kafka"))
+        config |= {**(extra or {}), "client.id": client_id, "group.id": client_id}
+        with making_client(kafka.bootstrap):
+            self._consumer = Consumer(config, logger=logging.getLogger("kafka"))
 
     def low_and_high(self, timeout_s: float = TIMEOUT_S) -> tuple[int, int]:
         """The first offset on the broker and the one after the last."""

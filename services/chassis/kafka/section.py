@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from services.chassis.settings import refuse_absent_files
+
 ClientConfig = dict[str, str | int | bool]
 
 SECRET = {"ssl_key_password", "sasl_password"}
@@ -25,6 +27,12 @@ class Kafka(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     replication_factor: int = 1
 
     def __post_init__(self) -> None:
+        refuse_absent_files(
+            "kafka",
+            ssl_ca_location=self.ssl_ca_location,
+            ssl_certificate_location=self.ssl_certificate_location,
+            ssl_key_location=self.ssl_key_location,
+        )
         if self.security_protocol.startswith("SASL"):
             for key in ("sasl_mechanism", "sasl_username", "sasl_password"):
                 if getattr(self, key) is None:

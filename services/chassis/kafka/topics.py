@@ -1,5 +1,6 @@
 """The topics on the broker: created where they are missing, refused where they are not as declared."""
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -8,11 +9,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from services.chassis.backoff import Backoff
-from services.chassis.kafka.errors import KafkaUnreachable, TopicMismatch, unanswered
+from services.chassis.kafka.errors import KafkaUnreachable, TopicMismatch, making_client, unanswered
 from services.chassis.kafka.reachability import Reachability
 from services.chassis.kafka.section import Kafka
 
 TIMEOUT_S = 10.0
+SLICE_S = 0.5
 
 
 class TopicSpec(Protocol):
@@ -52,15 +54,22 @@ class _Cluster:
     def __init__(self, kafka: Kafka, timeout_s: float) -> None:
         self._kafka, self._timeout_s = kafka, timeout_s
         self._reachability = Reachability()
-        self._admin = AdminClient({**kafka.client_config(), **self._reachability.config(), "client.id": "topics"})
+        config = {**kafka.client_config(), **self._reachability.config(), "client.id": "topics"}
+        with making_client(kafka.bootstrap):
+            self._admin = AdminClient(config)
 
     def partition_counts(self) -> dict[str, int]:
-        try:
-            listing = self._admin.list_topics(timeout=self._timeout_s)
-        except KafkaException as error:
-            self._admin.poll(0)
-            raise unanswered(self._kafka.bootstrap, self._reachability.trouble, error.args[0]) from error
-        return {name: len(topic.partitions) for name, topic in listing.topics.items() if topic.error is None}
+        """Ask in short slices, so that a refusal is told at once and only silence takes the whole time."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                listing = self._admin.list_topics(timeout=SLICE_S)
+                return {name: len(topic.partitions) for name, topic in listing.topics.items() if topic.error is None}
+            except KafkaException as error:
+                self._admin.poll(0)
+                failure = unanswered(self._kafka.bootstrap, self._reachability.trouble, error.args[0])
+                if not failure.retry or time.monotonic() > deadline:
+                    raise failure from error
 
     def create(self, missing: Mapping[str, TopicSpec]) -> None:
         requests = [

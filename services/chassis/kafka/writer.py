@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from services.chassis.kafka.errors import DeliveryFailed, RecordTooLarge
+from services.chassis.kafka.errors import DeliveryFailed, RecordTooLarge, making_client
 from services.chassis.kafka.reachability import Reachability
 from services.chassis.kafka.section import Kafka
 
@@ -47,9 +47,9 @@ class Writer:
         self._reachability = Reachability()
         self._failure: KafkaError | None = None
         config: dict[str, Any] = {**kafka.client_config(), **DEFAULTS, **self._reachability.config()}
-        self._producer = Producer(
-            {**config, **(extra or {}), "client.id": client_id}, logger=logging.getLogger("kafka")
-        )
+        config |= {**(extra or {}), "client.id": client_id}
+        with making_client(kafka.bootstrap):
+            self._producer = Producer(config, logger=logging.getLogger("kafka"))
 
     def send(
         self,

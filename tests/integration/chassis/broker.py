@@ -15,14 +15,21 @@ JARS = Path(__file__).parents[3] / ".tidewire" / "jars" / "kafka"
 class Broker:
     """The devstack's Kafka as a process in the test's hand."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
-        port = free_port()
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        port: int | None = None,
+        controller_port: int | None = None,
+    ) -> None:
+        port = port or free_port()
         self.part = Kafka(
             java=shutil.which("java") or "java",
             jars=JARS,
             data=folder / "kafka",
             port=port,
-            controller_port=free_port(frozenset({port})),
+            controller_port=controller_port or free_port(frozenset({port})),
             settings={**SETTINGS, **(settings or {})},
         )
         self._output = folder / "kafka.log"

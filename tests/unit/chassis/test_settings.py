@@ -91,6 +91,11 @@ def test_an_optional_section_is_read_when_it_is_there():
             "TIDEWIRE_CONFIG names '/no/such.toml', which cannot be read (No such file or directory): mend or unset it",
         ),
         (
+            LEAST | {"TIDEWIRE_KAFKA_SSL_CA_LOCATION": "/no/ca.pem"},
+            "bad settings in [kafka]: ssl_ca_location names '/no/ca.pem', which is not there: "
+            "mend TIDEWIRE_KAFKA_SSL_CA_LOCATION",
+        ),
+        (
             LEAST | {"TIDEWIRE_REDIS_URL": "http://r"},
             "bad settings in [redis]: url must begin with redis://, rediss:// or unix://: mend TIDEWIRE_REDIS_URL",
         ),
