@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from services.devstack import state
-from services.devstack.errors import PartFailed
+from services.devstack.errors import DevstackFailure, PartFailed, SupervisorEnded
 from services.devstack.home import Home, last_lines
 from services.devstack.settings import PROJECT, Settings
 from services.devstack.state import State
@@ -31,7 +31,7 @@ def up(settings: Settings, home: Home, say: Say) -> None:
     supervisor = None if running is not None else _start(home, say)
     try:
         _await_ready(settings, home, supervisor, say)
-    except PartFailed:
+    except DevstackFailure:
         if supervisor is not None:
             down(home, lambda _: None)
         raise
@@ -76,7 +76,7 @@ def _start(home: Home, say: Say) -> subprocess.Popen[bytes]:
         if log.stat().st_size > LOG_LIMIT_BYTES:
             log.replace(log.with_suffix(".log.old"))
     say(f"starting the stack in {home.root}")
-    with home.log("supervisor").open("ab") as output:
+    with home.log("supervisor").open("wb") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "services.devstack", "run"],
             stdin=subprocess.DEVNULL,
@@ -98,7 +98,7 @@ def _await_ready(settings: Settings, home: Home, supervisor: subprocess.Popen[by
             return
         _refuse_hopeless(now, home)
         if supervisor is not None and supervisor.poll() is not None and state.holder(home.lock) is None:
-            raise PartFailed("the supervisor", "ended", last_lines(home.log("supervisor"), 5))
+            raise SupervisorEnded(supervisor.returncode, last_lines(home.log("supervisor"), 5))
         if time.monotonic() > deadline:
             raise _late(now, home, settings.ready_within_s)
         time.sleep(POLL_S)

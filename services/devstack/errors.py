@@ -46,3 +46,11 @@ class PartFailed(DevstackFailure):
         quoted = "".join(f"\n    {line}" for line in log.splitlines())
         super().__init__(f"{part} {why}{'; the end of its log:' if quoted else ''}{quoted}")
         self.part = part
+
+
+class SupervisorEnded(DevstackFailure):
+    """The supervisor ended before the stack was ready; it said why, and its exit code is ours."""
+
+    def __init__(self, exit_code: int, said: str) -> None:
+        super().__init__(said.removeprefix("devstack: ") or f"the supervisor ended with exit code {exit_code}")
+        self.exit_code = exit_code or 1

@@ -36,7 +36,7 @@ def wheel_bin(version: int = MAJOR) -> Path:
 
 
 class Postgres(Struct, frozen=True, kw_only=True):
-    """One server: programs, data folder, port, password, settings; `runs_as` overrides the first identity that works."""
+    """One server: programs, data folder, port, password, settings, and as whom it runs if that was decided."""
 
     bin: Path
     data: Path
