@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from services.chassis.logs import configure
 from services.devstack import control, endpoints, logs, state, status
 from services.devstack.errors import DevstackFailure
 from services.devstack.home import Home
@@ -29,7 +30,7 @@ def run(settings: Settings, home: Home) -> None:
         return
     control.reclaim(home)
     stack = assemble(settings, home, settle_ports(settings, home))
-    asyncio.run(Supervisor(stack, os.environ).run())
+    asyncio.run(Supervisor(stack, os.environ, configure("devstack")).run())
 
 
 def wipe(home: Home) -> None:

@@ -6,20 +6,19 @@ import os
 import signal
 from collections.abc import Mapping
 
-import structlog
+from structlog.typing import FilteringBoundLogger
 
 from services.devstack import endpoints, state
 from services.devstack.child import Child
 from services.devstack.stack import Stack
 
-log: structlog.stdlib.BoundLogger = structlog.get_logger()
-
 
 class Supervisor:
     """All children of one stack; publishes their state and the endpoints at each change."""
 
-    def __init__(self, stack: Stack, environ: Mapping[str, str]) -> None:
+    def __init__(self, stack: Stack, environ: Mapping[str, str], log: FilteringBoundLogger) -> None:
         self._stack = stack
+        self._log = log
         self._complete = False
         self._published: tuple[state.PartState, ...] = ()
         self._children = [Child(part, home=stack.home, environ=environ, changed=self._publish) for part in stack.parts]
@@ -51,7 +50,7 @@ class Supervisor:
             await child.was_ready.wait()
         self._complete = True
         self._publish()
-        log.info("stack_ready")
+        self._log.info("stack_ready")
 
     async def _stop(self) -> None:
         for child in reversed(self._children):
@@ -63,7 +62,8 @@ class Supervisor:
         parts = tuple(child.state for child in self._children)
         for before, after in zip(self._published or parts, parts, strict=True):
             if before.phase != after.phase:
-                log.info("part_changed", part=after.name, phase=after.phase, pid=after.pid, last_exit=after.last_exit)
+                facts = {"pid": after.pid, "restarts": after.restarts, "last_exit": after.last_exit}
+                self._log.info("part_changed", part=after.name, phase=after.phase, **facts)
         self._published = parts
         state.write(self._stack.home, state.State(supervisor=os.getpid(), parts=parts))
         if self._complete:
