@@ -122,6 +122,9 @@ def commands(version: int) -> st.SearchStrategy[list[str]]:
             "rollback",
             "savepoint s",
             "rollback to s",
+            "prepare transaction",
+            "commit prepared",
+            "rollback prepared",
             "sweep",
             "sweep",
         )

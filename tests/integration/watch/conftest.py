@@ -1,82 +1,45 @@
-"""Real servers of each supported version, and databases of one test."""
+"""A server of each supported version for the whole run, and databases of one test."""
 
 import itertools
 import os
-import socket
-import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg import conninfo
 
-from services.devstack.postgres import wheel_bin
+from services.capture.outbound import watch
+from tests.fixtures.postgres import VERSIONS, PostgresServer, start_postgres
 
-VERSIONS = tuple(int(v) for v in os.environ.get("TIDEWIRE_TEST_PG", "18,16,15").split(","))
-_AS_NOBODY = ("unshare", "--user", "--map-user=1000", "--map-group=1000") if os.geteuid() == 0 else ()
-_SETTINGS = (
-    "fsync=off wal_level=logical max_connections=120 max_replication_slots=20 max_wal_senders=20 "
-    "max_prepared_transactions=10 unix_socket_directories= listen_addresses=127.0.0.1"
-)
+_CHOSEN = [int(version) for version in os.environ.get("TIDEWIRE_TEST_PG", "").split(",") if version] or VERSIONS[::-1]
+_numbers = itertools.count()
+
+Connect = Callable[..., psycopg.Connection]
 
 
-def programs(version: int) -> Path:
-    return Path("/usr/lib/postgresql/15/bin") if version == 15 else wheel_bin(version)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Server:
-    """One PostgreSQL; `dsn` is its superuser's."""
-
-    def __init__(self, version: int, folder: Path, settings: str = _SETTINGS) -> None:
-        self.version = version
-        self._bin, self._data, port = programs(version), folder / "data", free_port()
-        self._run("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "--no-sync")
-        options = " ".join(f"-c {setting}" for setting in [*settings.split(), f"port={port}"])
-        self._run("pg_ctl", "-D", self._data, "-l", folder / "log", "-w", "-o", options, "start")
-        self.dsn = f"host=127.0.0.1 port={port} user=postgres dbname=postgres"
-        self._numbers = itertools.count()
-
-    def stop(self) -> None:
-        self._run("pg_ctl", "-D", self._data, "-m", "immediate", "stop")
-
-    def create_database(self) -> str:
-        name = f"d{next(self._numbers)}"
-        with psycopg.connect(self.dsn, autocommit=True) as admin:
-            admin.execute(f"create database {name}")
-        return conninfo.make_conninfo(self.dsn, dbname=name)
-
-    def _run(self, program: str, *arguments: object) -> None:
-        subprocess.run(
-            [*_AS_NOBODY, self._bin / program, *map(str, arguments)],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            timeout=60,
-        )
-
-
-@pytest.fixture(scope="session", params=VERSIONS, ids=lambda version: f"pg{version}")
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    if not programs(request.param).exists():
-        pytest.skip(f"PostgreSQL {request.param} is not on this machine")
-    folder = tmp_path_factory.mktemp(f"pg{request.param}")
-    server = Server(request.param, folder)
-    yield server
-    server.stop()
+@pytest.fixture(scope="session", params=_CHOSEN, ids=lambda version: f"pg{version}")
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    settings = {"max_prepared_transactions": "10"}
+    with start_postgres(tmp_path_factory.mktemp(f"pg{request.param}"), request.param, settings) as server:
+        server.version = request.param
+        yield server
 
 
 @pytest.fixture
-def dsn(server: Server) -> str:
-    return server.create_database()
+def new_database(server: PostgresServer) -> Iterator[Callable[[], str]]:
+    made: list[str] = []
 
+    def new_database() -> str:
+        made.append(f"watch_{next(_numbers)}")
+        return server.create_database(made[-1])
 
-Connect = Callable[..., psycopg.Connection]
+    yield new_database
+    for name in made:
+        with psycopg.connect(server.dsn_of(name), autocommit=True) as connection:
+            connection.execute(
+                "select pg_drop_replication_slot(slot_name) from pg_replication_slots "
+                "where database = current_database()"
+            )
+        server.drop_database(name)
 
 
 @pytest.fixture
@@ -90,3 +53,17 @@ def connect() -> Iterator[Connect]:
     yield connect
     for connection in opened:
         connection.close()
+
+
+@pytest.fixture
+def plain(new_database: Callable[[], str], connect: Connect) -> psycopg.Connection:
+    """A connection to a database in which nothing is installed."""
+    return connect(new_database())
+
+
+@pytest.fixture
+def watched(new_database: Callable[[], str], connect: Connect) -> psycopg.Connection:
+    """A connection to a database that is being watched."""
+    connection = connect(new_database())
+    watch.install(connection)
+    return connection

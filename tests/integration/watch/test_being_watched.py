@@ -10,7 +10,7 @@ from psycopg.pq import TransactionStatus
 from services.capture.outbound import watch
 from tests.integration.watch.commands import commands
 
-EXAMPLES = int(os.environ.get("TIDEWIRE_TEST_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("TIDEWIRE_TEST_EXAMPLES", "30"))
 
 
 def answer(connection: psycopg.Connection, command: str) -> str:
@@ -22,6 +22,10 @@ def answer(connection: psycopg.Connection, command: str) -> str:
 
 def clear(connection: psycopg.Connection) -> None:
     connection.execute("rollback")
+    for (name,) in connection.execute(
+        "select gid from pg_prepared_xacts where database = current_database()"
+    ).fetchall():
+        connection.execute(f"rollback prepared '{name}'")
     connection.execute("discard temp")
     connection.execute("drop publication if exists theirs")
     connection.execute("drop schema if exists public, other cascade")
@@ -29,12 +33,11 @@ def clear(connection: psycopg.Connection) -> None:
     connection.execute("create schema other")
 
 
-def test_a_watched_database_answers_as_an_unwatched_one(server, connect):
-    watched, plain = connect(server.create_database()), connect(server.create_database())
-    sweeper = connect(watched.info.dsn)
+def test_a_watched_database_answers_as_an_unwatched_one(server, watched, plain, connect):
+    sweeper = connect(watched.info.dsn, password=watched.info.password)
     for connection in (watched, plain):
         connection.execute("set client_min_messages = error")
-    watch.install(sweeper)
+        connection.execute("set lock_timeout = '300ms'")
 
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(st.data())
@@ -44,9 +47,15 @@ def test_a_watched_database_answers_as_an_unwatched_one(server, connect):
         for command in data.draw(commands(server.version)):
             if command == "sweep":
                 watch.sweep(sweeper)
-            else:
-                assert answer(watched, command) == answer(plain, command), command
-                if watched.info.transaction_status == TransactionStatus.INERROR and not command.startswith("rollback"):
-                    assert answer(watched, "rollback") == answer(plain, "rollback")
+                continue
+            prepared = f"{command} '{{}}'" if command.endswith(("prepared", "prepare transaction")) else command
+            answers = [answer(c, prepared.format(c.info.dbname)).replace(c.info.dbname, "") for c in (watched, plain)]
+            assert answers[0] == answers[1], command
+            if watched.info.transaction_status == TransactionStatus.INERROR and not command.startswith("rollback"):
+                assert answer(watched, "rollback") == answer(plain, "rollback")
 
     same()
+    watched.execute("rollback")
+    plain.execute("rollback")
+    clear(watched)
+    clear(plain)
