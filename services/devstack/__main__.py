@@ -71,6 +71,7 @@ def obey(chosen: argparse.Namespace, settings: Settings, home: Home) -> int:
             control.down(home, say)
             if chosen.wipe:
                 wipe(home)
+                say(f"removed data, logs and credentials from {home.root}")
         case "status":
             now = status.ask(settings, home)
             say(now.table())

@@ -64,6 +64,8 @@ class Child:
         process = self._process
         if process is not None and process.returncode is None:
             self._set(phase="stopping")
+            # One that stands under SIGSTOP would not see the request.
+            process.send_signal(signal.SIGCONT)
             process.send_signal(self.part.stop_signal)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), STOP_WITHIN_S)

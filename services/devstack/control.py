@@ -53,7 +53,7 @@ def down(home: Home, say: Say) -> None:
     if state.holder(home.lock) == supervisor:
         os.kill(supervisor, signal.SIGKILL)
     reclaim(home)
-    say(f"the stack is down after {time.monotonic() - began:.1f} s; its data stays in {home.root / 'data'}")
+    say(f"the stack is down after {time.monotonic() - began:.1f} s")
 
 
 def reclaim(home: Home) -> None:
