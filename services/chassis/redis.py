@@ -118,8 +118,8 @@ def _failure(section: Redis, error: BaseException) -> RedisUnreachable | RedisRe
         redis.ResponseError,
         ssl.SSLError,
     )
-    starting = any(isinstance(cause, redis.BusyLoadingError) for cause in causes)
-    if not starting and any(isinstance(cause, refusals) for cause in causes):
+    outages = (redis.BusyLoadingError, ssl.SSLEOFError)
+    if not any(isinstance(cause, outages) for cause in causes) and any(isinstance(cause, refusals) for cause in causes):
         return RedisRefused(section.address, str(error))
     return RedisUnreachable(section.address, str(error))
 

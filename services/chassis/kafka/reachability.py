@@ -1,11 +1,18 @@
 """Whether the brokers answer, as one client of them sees it."""
 
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import orjson
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
+
+from services.chassis.kafka.errors import unanswered
 
 STATISTICS_EVERY_MS = 1000
+FIRST_SLICE_S = 0.5
+
+Answer = TypeVar("Answer")
 
 
 class Reachability:
@@ -33,6 +40,27 @@ class Reachability:
         """A broker has answered."""
         self._answered = True
         self.trouble = None
+
+    def ask(
+        self, request: Callable[[float], Answer], *, hear: Callable[[], object], bootstrap: str, timeout_s: float
+    ) -> Answer:
+        """Make a request in growing slices of the time, so that only silence takes it all.
+
+        A refusal is told at once; `hear` polls the client, which is when its troubles are told.
+        """
+        deadline, slice_s = time.monotonic() + timeout_s, FIRST_SLICE_S
+        while True:
+            try:
+                answer = request(min(slice_s, max(deadline - time.monotonic(), 0.01)))
+            except KafkaException as error:
+                hear()
+                failure = unanswered(bootstrap, self.trouble, error.args[0])
+                if not failure.retry or time.monotonic() >= deadline:
+                    raise failure from error
+                slice_s *= 2
+            else:
+                self.answered()
+                return answer
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():

@@ -14,7 +14,6 @@ from services.chassis.kafka.errors import (
     OffsetOutOfRange,
     TopicMissing,
     making_client,
-    unanswered,
 )
 from services.chassis.kafka.reachability import Reachability
 from services.chassis.kafka.section import Kafka
@@ -59,14 +58,7 @@ class Reader:
 
     def low_and_high(self, timeout_s: float = TIMEOUT_S) -> tuple[int, int]:
         """The first offset on the broker and the one after the last."""
-        partition = TopicPartition(self._topic, self._partition)
-        try:
-            return self._consumer.get_watermark_offsets(partition, timeout=timeout_s)
-        except KafkaException as error:
-            if error.args[0].code() in ABSENCES:
-                raise TopicMissing(self._topic, self._partition) from error
-            self._hear()
-            raise unanswered(self._bootstrap, self._reachability.trouble, error.args[0]) from error
+        return self._reachability.ask(self._watermarks, hear=self._hear, bootstrap=self._bootstrap, timeout_s=timeout_s)
 
     def seek_to(self, offset: int) -> None:
         """Read from this offset on; what was fetched before is dropped."""
@@ -107,6 +99,15 @@ class Reader:
     def close(self) -> None:
         """Leave the broker; the reader is of no use afterwards."""
         self._consumer.close()
+
+    def _watermarks(self, timeout_s: float) -> tuple[int, int]:
+        partition = TopicPartition(self._topic, self._partition)
+        try:
+            return self._consumer.get_watermark_offsets(partition, timeout=timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() in ABSENCES:
+                raise TopicMissing(self._topic, self._partition) from error
+            raise
 
     def _before_error(self, messages: list[Message]) -> list[Message]:
         records: list[Message] = []

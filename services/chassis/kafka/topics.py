@@ -1,6 +1,5 @@
 """The topics on the broker: created where they are missing, refused where they are not as declared."""
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -14,7 +13,6 @@ from services.chassis.kafka.reachability import Reachability
 from services.chassis.kafka.section import Kafka
 
 TIMEOUT_S = 10.0
-SLICE_S = 0.5
 
 
 class TopicSpec(Protocol):
@@ -59,17 +57,13 @@ class _Cluster:
             self._admin = AdminClient(config)
 
     def partition_counts(self) -> dict[str, int]:
-        """Ask in short slices, so that a refusal is told at once and only silence takes the whole time."""
-        deadline = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                listing = self._admin.list_topics(timeout=SLICE_S)
-                return {name: len(topic.partitions) for name, topic in listing.topics.items() if topic.error is None}
-            except KafkaException as error:
-                self._admin.poll(0)
-                failure = unanswered(self._kafka.bootstrap, self._reachability.trouble, error.args[0])
-                if not failure.retry or time.monotonic() > deadline:
-                    raise failure from error
+        listing = self._reachability.ask(
+            lambda slice_s: self._admin.list_topics(timeout=slice_s),
+            hear=lambda: self._admin.poll(0),
+            bootstrap=self._kafka.bootstrap,
+            timeout_s=self._timeout_s,
+        )
+        return {name: len(topic.partitions) for name, topic in listing.topics.items() if topic.error is None}
 
     def create(self, missing: Mapping[str, TopicSpec]) -> None:
         requests = [

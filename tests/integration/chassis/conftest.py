@@ -1,19 +1,21 @@
-"""A broker for the chassis's tests, and settings for it with a prefix of each test's own."""
-
-import uuid
+"""The chassis's settings for the run's broker, with topics of each test's own; and authorities for certificates."""
 
 import pytest
 
 from services.chassis.kafka import Kafka
-from tests.integration.chassis.broker import Broker
-
-
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory):
-    with Broker(tmp_path_factory.mktemp("broker")) as running:
-        yield running
+from tests.integration.chassis.certificates import Authority
 
 
 @pytest.fixture
-def kafka(broker):
-    return Kafka(bootstrap=broker.part.address, topic_prefix=f"{uuid.uuid4().hex[:8]}.")
+def section(kafka, topic_prefix):
+    return Kafka(bootstrap=kafka.bootstrap, topic_prefix=topic_prefix)
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("certificates"), "ours")
+
+
+@pytest.fixture(scope="session")
+def stranger(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("certificates"), "stranger")

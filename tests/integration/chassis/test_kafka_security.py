@@ -1,5 +1,6 @@
 """Kafka by TLS, with passwords and with client certificates: the right passes, the wrong is told in a sentence."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
@@ -7,23 +8,16 @@ import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from services.chassis.kafka import Kafka, KafkaRefused, KafkaUnreachable, Reader, Writer, ensure_topics
+from services.devstack.kafka import SETTINGS
+from services.devstack.kafka import Kafka as Broker
 from services.devstack.ports import free_port
-from tests.integration.chassis.broker import Broker
-from tests.integration.chassis.certificates import Authority
+from services.devstack.settings import Settings
+from services.devstack.stack import java
+from tests.fixtures.embedded import Embedded
 
 TOPIC = SimpleNamespace(name="letters", partitions=1, config={})
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_writer="right";'
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("certificates"), "ours")
-
-
-@pytest.fixture(scope="module")
-def stranger(tmp_path_factory):
-    return Authority(tmp_path_factory.mktemp("certificates"), "stranger")
 
 
 def secured(plain, password, certificate, authority):
@@ -48,10 +42,20 @@ def doors(tmp_path_factory, authority):
     plain, controller, password, certificate = (free_port() for _ in range(4))
     settings = secured(plain, password, certificate, authority)
     settings["listeners"] = f"{settings['advertised.listeners']},CONTROLLER://127.0.0.1:{controller}"
-    broker = Broker(tmp_path_factory.mktemp("secured"), settings, port=plain, controller_port=controller)
-    with broker:
-        add_scram_user(broker.part.address)
-        yield SimpleNamespace(password=f"127.0.0.1:{password}", certificate=f"127.0.0.1:{certificate}")
+    folder = tmp_path_factory.mktemp("secured")
+    broker = Broker(
+        java=java(),
+        jars=Path(Settings().jars) / "kafka",
+        data=folder / "data",
+        port=plain,
+        controller_port=controller,
+        settings={**SETTINGS, **settings},
+    )
+    process = Embedded(broker, folder / "log")
+    process.start()
+    add_scram_user(broker.address)
+    yield SimpleNamespace(password=f"127.0.0.1:{password}", certificate=f"127.0.0.1:{certificate}")
+    process.stop()
 
 
 def add_scram_user(bootstrap):
