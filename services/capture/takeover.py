@@ -11,10 +11,11 @@ from proto.streams.fencing import Writer as Identity
 from proto.tidewire.v1.changes_pb2 import Fence, HistoryBegin
 from services.capture.core.assembly import Position
 from services.capture.core.continuity import BeginHistory, Continuity, Database, Tail, judge
+from services.capture.core.records import Header
 from services.capture.errors import SlotInUse
 from services.capture.inbound.replication import Replication
 from services.capture.outbound import ledger, slot
-from services.capture.outbound.changes import ChangesLog, Header, LogTail
+from services.capture.outbound.changes import ChangesLog, LogTail
 from services.capture.settings import Capture
 from services.chassis.backoff import Backoff
 from services.chassis.health import Progress

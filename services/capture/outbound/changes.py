@@ -1,50 +1,21 @@
 """The log `changes`: its tail, our fence in it, and what we append."""
 
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Final
 
-from msgspec import Struct
-
-from proto.positions import Lsn, Seq
-from proto.streams.changes import ChangesReader
-from proto.streams.fencing import Fencing
+from proto.positions import Lsn
 from proto.streams.fencing import Writer as Identity
-from proto.tidewire.v1.changes_pb2 import ChangesRecord, Fence, Fragment, Heartbeat
+from proto.tidewire.v1.changes_pb2 import ChangesRecord, Fence
 from proto.topics import CHANGES
 from services.capture.core.assembly import Cut, Position
 from services.capture.core.continuity import Ledger, Tail
+from services.capture.core.records import Header
+from services.capture.core.tail import Entry, fold, fold_from
 from services.capture.errors import Superseded
 from services.chassis.kafka import Kafka, Reader, Writer
 
 CLIENT_ID: Final = "capture"
 READ_TIMEOUT_S = 1.0
-
-
-class Header(Struct, frozen=True, kw_only=True):
-    """What every record of this writer says of itself."""
-
-    identity: Identity
-    history: int
-    system_identifier: int
-    timeline: int
-
-    def record(self, position: Position) -> ChangesRecord:
-        return ChangesRecord(
-            epoch=self.identity.epoch,
-            writer=self.identity.writer,
-            history=self.history,
-            system_identifier=self.system_identifier,
-            timeline=self.timeline,
-            committed_lsn=position.lsn,
-            committed_seq=position.seq,
-        )
-
-
-class Entry(Struct, frozen=True):
-    offset: int
-    value: bytes
-    record: ChangesRecord
 
 
 class LogTail:
@@ -59,62 +30,20 @@ class LogTail:
         low, high = self._reader.low_and_high()
         if low == high:
             return None
-        return self._fold(self._start(ledger, fence_offset, low, high), high)[0]
+        start = fold_from(self._entries, ledger, fence_offset, low, high)
+        return fold(self._entries(start, high))[0]
 
     def read_up_to_fence(self, identity: Identity, ledger: Ledger, noted_offset: int, fence_offset: int) -> Tail:
         """The tail in front of our own fence, which must be in force there."""
         low, _ = self._reader.low_and_high()
-        start = self._start(ledger, noted_offset, low, fence_offset + 1)
-        tail, in_force = self._fold(start, fence_offset + 1)
+        start = fold_from(self._entries, ledger, noted_offset, low, fence_offset)
+        tail, in_force = fold(self._entries(start, fence_offset + 1))
         if in_force != identity:
             raise Superseded(identity.epoch, in_force.epoch)
         return tail
 
     def close(self) -> None:
         self._reader.close()
-
-    def _start(self, ledger: Ledger, fence_offset: int, low: int, high: int) -> int:
-        """Where to begin so that the last record in force is certainly found."""
-        if ledger.epoch > ledger.fenced:
-            # A takeover was begun and not noted as done: its fence may stand anywhere behind the last one noted.
-            return max(low, fence_offset) if fence_offset < high else low
-        for span in (8 << 2 * step for step in count()):
-            start = max(low, high - span)
-            for entry in self._entries(start, high):
-                # No higher fence exists, so a record of this epoch is in force. A log that is ahead of the database
-                # begins a new history anyway.
-                if entry.record.epoch >= ledger.fenced and entry.record.fragment.index == 0:
-                    return entry.offset
-            if start == low:
-                return low
-        raise AssertionError("unreachable")
-
-    def _fold(self, start: int, end: int) -> tuple[Tail, Identity]:
-        fencing, last, body = Fencing(), ChangesRecord(), list[bytes]()
-        for entry in self._entries(start, end):
-            record, identity = entry.record, Identity(entry.record.epoch, entry.record.writer)
-            is_fence = record.HasField("fence")
-            if not (fencing.fence(identity) if is_fence else fencing.admits(identity)):
-                continue
-            if (record.fragment.index == 0 and not is_fence) or record.history != last.history:
-                body = []
-            if not is_fence:
-                body.append(entry.value)
-            last = record
-        assert fencing.in_force is not None
-        reader = ChangesReader()
-        for value in body:
-            for _ in reader.feed(value):
-                pass
-        tail = Tail(
-            epoch=last.epoch,
-            history=last.history,
-            system_identifier=last.system_identifier,
-            timeline=last.timeline,
-            committed_lsn=max(reader.committed_lsn, Lsn(last.committed_lsn)),
-            committed_seq=max(reader.committed_seq, Seq(last.committed_seq)),
-        )
-        return tail, fencing.in_force
 
     def _entries(self, start: int, end: int) -> Iterator[Entry]:
         self._reader.seek_to(start)
@@ -140,10 +69,8 @@ class ChangesLog:
     def fence(self, header: Header, fence: Fence, position: Position) -> int:
         """Write our fence and return its offset; nothing else of ours may be sent before it is known to be in force."""
         self._header = header
-        record = header.record(position)
-        record.fence.CopyFrom(fence)
         offsets: list[int] = []
-        self._writer.send(record.SerializeToString(), on_delivered=offsets.append)
+        self._writer.send(header.fence(fence, position).SerializeToString(), on_delivered=offsets.append)
         while not offsets:
             self._writer.flush(READ_TIMEOUT_S)
         return offsets[0]
@@ -151,25 +78,18 @@ class ChangesLog:
     def append(self, cut: Cut) -> int:
         """Send a segment, in pieces if it is larger than a record may be, and return its size in bytes."""
         assert self._header is not None
-        record = self._header.record(cut.before)
-        size = cut.segment.ByteSize()
-        if size <= self._record_bytes:
-            record.segment.CopyFrom(cut.segment)
-            self._writer.send(record.SerializeToString(), on_delivered=self._note(cut.after.lsn))
-            return size
-        whole = cut.segment.SerializeToString()
-        starts = range(0, size, self._record_bytes)
-        for index, start in enumerate(starts):
-            piece = whole[start : start + self._record_bytes]
-            record.fragment.CopyFrom(Fragment(index=index, count=len(starts), piece=piece))
-            is_last = index == len(starts) - 1
-            self._writer.send(record.SerializeToString(), on_delivered=self._note(cut.after.lsn) if is_last else None)
-        return size
+        sent: ChangesRecord | None = None
+        for record in self._header.segments(cut, record_bytes=self._record_bytes):
+            if sent is not None:
+                self._writer.send(sent.SerializeToString())
+            sent = record
+        assert sent is not None
+        self._writer.send(sent.SerializeToString(), on_delivered=self._note(cut.after.lsn))
+        return cut.segment.ByteSize()
 
     def heartbeat(self, position: Position, written_us: int) -> None:
         assert self._header is not None
-        record = self._header.record(position)
-        record.heartbeat.CopyFrom(Heartbeat(lsn=position.lsn, written_us=written_us))
+        record = self._header.heartbeat(position, written_us)
         self._writer.send(record.SerializeToString(), on_delivered=self._note(position.lsn))
 
     def poll(self) -> None:
