@@ -51,6 +51,7 @@ class Stream:
         """Acknowledge what Kafka has, at least once a second; also while the log takes nothing more."""
         now = time.monotonic()
         self._progress.beat()
+        self._metrics.durable_lsn.set(self._changes.durable_lsn)
         trouble = self._changes.trouble
         if trouble is None:
             self._progress.ready()

@@ -63,9 +63,9 @@ class Takeover:
             self._log.warning("slot_created", because=HistoryBegin.Name(continuity.because), slot=self._settings.slot)
             self._wait_for_slot(lambda: slot.drop(self._connection, self._settings.slot))
             made = slot.create(self._connection, self._settings.slot, while_waiting=self._patience)
-            self._wait_for_slot(lambda: self._replication.start(self._publications))
+            self._start_replication()
             return database, continuity, self._read_tail(), made.confirmed_lsn
-        self._wait_for_slot(lambda: self._replication.start(self._publications))
+        self._start_replication()
         # Only now nobody else can acknowledge, and what was acknowledged must stand in the log.
         continuity, tail = self._judged(database)
         held = slot.find(self._connection, self._settings.slot)
@@ -109,6 +109,10 @@ class Takeover:
         if not isinstance(continuity, BeginHistory):
             position = Position(before.committed_lsn, before.committed_seq)
         return header, position
+
+    def _start_replication(self) -> None:
+        self._wait_for_slot(lambda: self._replication.start(self._publications))
+        self._log.info("slot_taken", slot=self._settings.slot)
 
     def _judged(self, database: Database) -> tuple[Continuity, Tail | None]:
         tail = self._read_tail()
