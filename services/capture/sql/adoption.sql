@@ -1,5 +1,12 @@
 -- Makes one table right: its replica identity first, then its place in the publications.
 
+-- Our own commands fire our event triggers too, which then look away. A failure takes the setting back with all the rest.
+create or replace function tidewire.look_away(away boolean) returns void
+language sql set search_path = pg_catalog, pg_temp
+begin atomic
+    select set_config('tidewire.inside', case when away then 'on' else 'off' end, true);
+end;
+
 create or replace function tidewire.remember(rel oid, given "char", given_index oid) returns void
 language sql set search_path = pg_catalog, pg_temp
 begin atomic
@@ -111,7 +118,7 @@ end $$;
 -- table before it was published and commits after the mark would otherwise go missing.
 create or replace function tidewire.adopt(rel oid) returns boolean
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' set tidewire.inside = 'on' as $$
+set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' as $$
 declare
     t record;
     alone boolean;
@@ -132,10 +139,12 @@ begin
             return true;
         end if;
     end if;
+    perform tidewire.look_away(true);
     if t.relieved then
         perform tidewire.identify(rel, 'd');
     end if;
     perform tidewire.settle(rel, t.home);
+    perform tidewire.look_away(false);
     if not t.settled or t.relieved then
         perform tidewire.mark('TIDEWIRE ADOPT', tidewire.tables_of(array[rel]));
     end if;
@@ -164,24 +173,27 @@ end;
 
 create or replace function tidewire.untrack(tracked regclass) returns void
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp set lock_timeout = '1s' set tidewire.inside = 'on' as $$
+set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
     rel oid;
 begin
+    perform tidewire.look_away(true);
     for rel in select f from tidewire.partitions(tracked) f loop
         perform tidewire.leave(rel);
         perform tidewire.identify(rel, 'n');
     end loop;
+    perform tidewire.look_away(false);
     perform tidewire.mark('TIDEWIRE UNTRACK', tidewire.tables_of(array(select f from tidewire.partitions(tracked) f)));
 end $$;
 
 create or replace function tidewire.track(untracked regclass) returns void
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp set lock_timeout = '1s' set tidewire.inside = 'on' as $$
+set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
     rel oid;
     was record;
 begin
+    perform tidewire.look_away(true);
     for rel in select f from tidewire.partitions(untracked) f loop
         select * into was from tidewire.identities i where i.relid = rel and i.given = 'n';
         if found and was.former <> 'n' and not (was.former = 'i' and not exists (select from pg_class where oid = was.former_index)) then
@@ -193,5 +205,6 @@ begin
     for rel in select f from tidewire.partitions(untracked) f join tidewire.coverage c on c.relid = f loop
         perform tidewire.settle(rel, (select c.home from tidewire.coverage c where c.relid = rel));
     end loop;
+    perform tidewire.look_away(false);
     perform tidewire.mark('TIDEWIRE TRACK', tidewire.tables_of(array(select f from tidewire.partitions(untracked) f)));
 end $$;

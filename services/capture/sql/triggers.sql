@@ -12,10 +12,11 @@ begin atomic
 end;
 
 create or replace function tidewire.settle_here(rels oid[], unlocked oid[]) returns void
-language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' set tidewire.inside = 'on' as $$
+language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' as $$
 declare
     rel oid;
 begin
+    perform tidewire.look_away(true);
     for rel in
         select c.relid from tidewire.coverage c where c.relid = any (rels) and c.owned and not c.settled
     loop
@@ -27,6 +28,7 @@ begin
             raise log 'tidewire: table % is left to the sweep: %', rel, sqlerrm;
         end;
     end loop;
+    perform tidewire.look_away(false);
 end $$;
 
 create or replace function tidewire.touched() returns jsonb
@@ -176,7 +178,7 @@ exception when others then
 end $$;
 
 create or replace function tidewire.make_way(command text) returns void
-language plpgsql set search_path = pg_catalog, pg_temp set tidewire.inside = 'on' as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     rel oid;
     aside oid[] := '{}';
@@ -186,6 +188,7 @@ begin
     if command !~ '\m(unlogged|expression|drop\s+not\s+null)\M' then
         return;
     end if;
+    perform tidewire.look_away(true);
     for rel in
         select d from tidewire.descendants(array(
             select c.oid from pg_class c
@@ -209,6 +212,7 @@ begin
             raise log 'tidewire: table % does not step aside: %', rel, sqlerrm;
         end;
     end loop;
+    perform tidewire.look_away(false);
     if aside <> '{}' then
         perform set_config('tidewire.aside', aside::text, true);
     end if;
