@@ -1,6 +1,5 @@
 """Health over HTTP: alive while the loop turns, ready while it also does its work."""
 
-import errno
 import json
 import socket
 import threading
@@ -102,8 +101,7 @@ def serve(http: Http, registry: CollectorRegistry, progress: Progress) -> Health
     try:
         server = server_type((http.host, http.port), _answers(registry, progress))
     except (OSError, OverflowError) as error:
-        reason = errno.errorcode.get(getattr(error, "errno", 0) or 0, str(error))
-        raise AddressRefused(http, reason) from error
+        raise AddressRefused(http, getattr(error, "strerror", None) or str(error)) from error
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
     return server
 

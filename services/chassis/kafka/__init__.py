@@ -4,10 +4,12 @@ from services.chassis.kafka.errors import (
     DeliveryFailed,
     KafkaRefused,
     KafkaUnreachable,
+    MembershipLost,
     OffsetOutOfRange,
     RecordTooLarge,
     TopicMismatch,
     TopicMissing,
+    TopicRefused,
 )
 from services.chassis.kafka.group import GroupReader, Partition
 from services.chassis.kafka.reader import Reader
@@ -21,12 +23,14 @@ __all__ = [
     "Kafka",
     "KafkaRefused",
     "KafkaUnreachable",
+    "MembershipLost",
     "OffsetOutOfRange",
     "Partition",
     "Reader",
     "RecordTooLarge",
     "TopicMismatch",
     "TopicMissing",
+    "TopicRefused",
     "TopicSpec",
     "Writer",
     "ensure_topics",

@@ -17,6 +17,26 @@ REFUSALS = frozenset(
         KafkaError.GROUP_AUTHORIZATION_FAILED,
     }
 )
+CREATION_REFUSALS = frozenset(
+    {
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_EXCEPTION,
+    }
+)
+LOSSES = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError._FENCED,
+        KafkaError._ASSIGNMENT_LOST,
+        KafkaError._MAX_POLL_EXCEEDED,
+    }
+)
 ABSENCES = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
 
@@ -67,6 +87,32 @@ class TopicMismatch(Exception):
             "delete it, or choose another TIDEWIRE_KAFKA_TOPIC_PREFIX"
         )
         self.topic, self.declared, self.found = topic, declared, found
+
+
+class TopicRefused(Exception):
+    """The broker will not create a topic as it is declared."""
+
+    retry = False
+
+    def __init__(self, topic: str, error: KafkaError) -> None:
+        super().__init__(
+            f"Kafka would not create topic {topic!r} ({error.name()}: {error.str()}): "
+            "set TIDEWIRE_KAFKA_REPLICATION_FACTOR to what the cluster has, or create the topic by hand"
+        )
+        self.topic, self.code = topic, error.code()
+
+
+class MembershipLost(Exception):
+    """The group has given this member's partitions, or its name, to another."""
+
+    retry = True
+
+    def __init__(self, group: str, error: KafkaError) -> None:
+        super().__init__(
+            f"the group {group!r} goes on without this member ({error.name()}): "
+            "start again, and let no two processes have one instance id"
+        )
+        self.group, self.code = group, error.code()
 
 
 class OffsetOutOfRange(Exception):

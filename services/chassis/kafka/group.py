@@ -15,7 +15,15 @@ from confluent_kafka import (
 )
 from msgspec import Struct
 
-from services.chassis.kafka.errors import ABSENCES, OffsetOutOfRange, TopicMissing, making_client, unanswered
+from services.chassis.kafka.errors import (
+    ABSENCES,
+    LOSSES,
+    MembershipLost,
+    OffsetOutOfRange,
+    TopicMissing,
+    making_client,
+    unanswered,
+)
 from services.chassis.kafka.reachability import Reachability
 from services.chassis.kafka.reader import FETCHING, TIMEOUT_S
 from services.chassis.kafka.section import Kafka
@@ -52,14 +60,14 @@ class GroupReader:
         on_revoke: Callable[[list[Partition]], None] = _ignore,
         extra: Mapping[str, str | int | bool] | None = None,
     ) -> None:
-        self._kafka = kafka
+        self._kafka, self._group = kafka, kafka.broker_name(group)
         self._start = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
         self._on_assign, self._on_revoke = on_assign, on_revoke
         self._reachability = Reachability()
         self._error: Message | None = None
         config: dict[str, Any] = {**kafka.client_config(), **FETCHING, **self._reachability.config()}
         config.update(extra or {})
-        config.update({"client.id": client_id, "group.id": kafka.broker_name(group)})
+        config.update({"client.id": client_id, "group.id": self._group})
         config["partition.assignment.strategy"] = "cooperative-sticky"
         if instance_id is not None:
             config["group.instance.id"] = instance_id
@@ -98,7 +106,7 @@ class GroupReader:
         try:
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
-            raise unanswered(self._kafka.bootstrap, self._reachability.trouble, error.args[0]) from error
+            raise self._failure(error.args[0]) from error
 
     @property
     def reachable(self) -> bool:
@@ -110,9 +118,16 @@ class GroupReader:
         self._consumer.close()
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        for partition in consumer.committed(partitions, timeout=TIMEOUT_S):
-            offset = partition.offset if partition.offset >= 0 else self._start
-            consumer.incremental_assign([TopicPartition(partition.topic, partition.partition, offset)])
+        try:
+            committed = consumer.committed(partitions, timeout=TIMEOUT_S)
+        except KafkaException as error:
+            raise self._failure(error.args[0]) from error
+        for partition in committed:
+            if partition.error is not None:
+                raise self._failure(partition.error)
+            if partition.offset < 0:
+                partition.offset = self._start
+        consumer.incremental_assign(committed)
         self._on_assign(self._ours(partitions))
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -126,17 +141,20 @@ class GroupReader:
     def _broker_partition(self, partition: Partition, offset: int) -> TopicPartition:
         return TopicPartition(self._kafka.broker_name(partition.topic), partition.number, offset)
 
+    def _failure(self, error: KafkaError) -> Exception:
+        if error.code() in LOSSES or error.fatal():
+            return MembershipLost(self._group, error)
+        return unanswered(self._kafka.bootstrap, self._reachability.trouble, error)
+
     def _raise_error(self) -> None:
-        error = self._reachability.fatal
-        topic, number, offset = "", 0, -1
-        if self._error is not None:
-            error = self._error.error()
-            topic, number = self._error.topic() or "", self._error.partition() or 0
-            offset = -1 if self._error.offset() is None else int(self._error.offset() or 0)
-        if error is None:
+        if self._reachability.fatal is not None:
+            raise self._failure(self._reachability.fatal)
+        if self._error is None:
             return
+        error, topic, number = self._error.error(), self._error.topic() or "", self._error.partition() or 0
+        assert error is not None
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            raise OffsetOutOfRange(topic, number, offset)
+            raise OffsetOutOfRange(topic, number, self._error.offset() or 0)
         if error.code() in ABSENCES:
             raise TopicMissing(topic, number)
-        raise unanswered(self._kafka.bootstrap, None, error)
+        raise self._failure(error)

@@ -8,7 +8,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from services.chassis.backoff import Backoff
-from services.chassis.kafka.errors import KafkaUnreachable, TopicMismatch, making_client, unanswered
+from services.chassis.kafka.errors import (
+    CREATION_REFUSALS,
+    KafkaUnreachable,
+    TopicMismatch,
+    TopicRefused,
+    making_client,
+    unanswered,
+)
 from services.chassis.kafka.reachability import Reachability
 from services.chassis.kafka.section import Kafka
 
@@ -76,9 +83,12 @@ class _Cluster:
             for name, topic in missing.items()
         ]
         answers: dict[str, Any] = self._admin.create_topics(requests, request_timeout=self._timeout_s)
-        for answer in answers.values():
+        for name, answer in answers.items():
             try:
                 answer.result()
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                code = error.args[0].code()
+                if code in CREATION_REFUSALS:
+                    raise TopicRefused(name, error.args[0]) from error
+                if code != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise unanswered(self._kafka.bootstrap, self._reachability.trouble, error.args[0]) from error

@@ -3,6 +3,7 @@
 import time
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from services.chassis.kafka import (
@@ -10,12 +11,14 @@ from services.chassis.kafka import (
     GroupReader,
     Kafka,
     KafkaUnreachable,
+    MembershipLost,
     OffsetOutOfRange,
     Partition,
     Reader,
     RecordTooLarge,
     TopicMismatch,
     TopicMissing,
+    TopicRefused,
     Writer,
     ensure_topics,
 )
@@ -64,6 +67,12 @@ def test_topics_are_created_once_with_their_config_and_a_wrong_partition_count_i
     ensure_topics(section, [topic(partitions=2), topic("words"), topic("late", **{"cleanup.policy": "compact"})])
     with pytest.raises(TopicMismatch, match=r"has 2 partitions where 3 are declared: delete it"):
         ensure_topics(section, [topic(partitions=3)])
+
+
+def test_a_topic_that_the_cluster_cannot_hold_is_refused_with_the_setting_to_mend(section):
+    too_many = msgspec.structs.replace(section, replication_factor=3)
+    with pytest.raises(TopicRefused, match=r"INVALID_REPLICATION_FACTOR.*set TIDEWIRE_KAFKA_REPLICATION_FACTOR"):
+        ensure_topics(too_many, [topic()])
 
 
 def test_a_record_is_read_within_milliseconds_however_many_were_asked_for(section, reader):
@@ -161,6 +170,34 @@ def test_a_group_shares_the_work_and_goes_on_after_the_committed_offset(section)
     assert (sorted(assigned), sorted(revoked)) == (both, both)
     successor = GroupReader(section, ["letters"], **group)
     assert read_values(successor, 2) == [b"7", b"9"]
+    successor.close()
+
+
+def test_a_member_whose_name_was_taken_by_another_is_told(section):
+    ensure_topics(section, [topic()])
+    write(section, [b"a", b"b"])
+    group = {"group": "post", "client_id": "test", "instance_id": "only"}
+    first = GroupReader(section, ["letters"], **group)
+    assert read_values(first, 2) == [b"a", b"b"]
+    second = GroupReader(section, ["letters"], **group)
+    assert read_values(second, 2) == [b"a", b"b"]
+    with pytest.raises(MembershipLost, match="goes on without this member"):
+        first.commit({Partition("letters", 0): 2})
+    first.close()
+    second.close()
+
+
+def test_a_committed_offset_that_is_gone_is_an_error_for_a_group_too(section):
+    ensure_topics(section, [topic()])
+    write(section, [b"a"])
+    group = {"group": "post", "client_id": "test"}
+    member = GroupReader(section, ["letters"], **group)
+    assert read_values(member, 1) == [b"a"]
+    member.commit({Partition("letters", 0): 99})
+    member.close()
+    successor = GroupReader(section, ["letters"], **group)
+    with pytest.raises(OffsetOutOfRange, match="letters"):
+        read_values(successor, 1)
     successor.close()
 
 
