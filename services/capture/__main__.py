@@ -1,6 +1,7 @@
 """Builds capture and runs it: `python -m services.capture`."""
 
 import secrets
+import time
 from threading import Event, Thread
 
 import psycopg
@@ -27,6 +28,11 @@ APPLICATION_NAME = "tidewire capture"
 
 # What another attempt in the same process may mend; anything else ends it.
 OUTAGES = (PostgresUnreachable, KafkaUnreachable, ReplicationEnded, psycopg.OperationalError)
+# A session that lasted was no attempt: the next pause is short again.
+LASTING_S = 60.0
+KAFKA_TIMEOUT_S = 5.0
+# Longer than the longest single wait, which is for a connection; else /readyz would tell of silence, not of its cause.
+STALE_AFTER_S = 15.0
 
 
 class Capture:
@@ -36,7 +42,7 @@ class Capture:
         self._settings = settings
         self._log: FilteringBoundLogger = logs.configure("capture", "info")
         self._stop = Stop().on_signals()
-        self._progress = health.Progress()
+        self._progress = health.Progress(STALE_AFTER_S)
         registry = new_registry("capture")
         self._metrics = Metrics(registry)
         health.serve(settings.http, registry, self._progress)
@@ -45,6 +51,7 @@ class Capture:
     def run(self) -> None:
         delays = Backoff().delays()
         while not self._stop.requested:
+            began_at = time.monotonic()
             try:
                 self._session()
             except Stopped:
@@ -52,16 +59,16 @@ class Capture:
             except OUTAGES as error:
                 self._progress.not_ready(str(error))
                 self._log.warning("session_ended", error=str(error))
+                if time.monotonic() - began_at > LASTING_S:
+                    delays = Backoff().delays()
                 self._pause(next(delays))
-            else:
-                delays = Backoff().delays()
         self._log.info("stopped")
 
     def _session(self) -> None:
         settings = self._settings
         patience = Patience(self._progress, self._stop)
-        self._progress.not_ready("taking over the log")
-        ensure_topics(settings.kafka, FLOW)
+        ensure_topics(settings.kafka, FLOW, timeout_s=KAFKA_TIMEOUT_S)
+        self._progress.beat()
         with connect(settings.postgres, application_name=APPLICATION_NAME) as connection:
             installed = watch.install(connection, settings.capture.lock_timeout_ms)
             self._log.info("database_watched", mode=installed.mode.value, pending=installed.pending)
@@ -90,6 +97,7 @@ class Capture:
         patience: Patience,
     ) -> None:
         capture = self._settings.capture
+        self._progress.not_ready("taking over the log")
         takeover = Takeover(
             settings=capture,
             connection=connection,

@@ -123,7 +123,9 @@ class Assembly:
     def _start_segment(self) -> None:
         self._entries: list[bytes] = []
         self._relations: list[bytes] = []
+        # Relations that are tracked and described in the segment; relations that its head describes.
         self._at_hand: set[bytes] = set()
+        self._at_head: set[bytes] = set()
         self._first_seq = self._seq
         self._first_begin = self._begin if self._begin_written else None
         self._first_ordinal = self._ordinal
@@ -162,10 +164,11 @@ class Assembly:
         tracked = relation.is_tracked and relation.schema != OWN_SCHEMA
         key = message[1:5]
         self._shapes[key] = Shape((*types, message), tracked)
-        if tracked and key in self._at_hand:
+        if tracked and key in self._at_head:
             # Another shape within the segment: in its place among the entries.
             for raw in (*types, message):
                 self._append(raw)
+            self._at_hand.add(key)
         elif not tracked:
             self._at_hand.discard(key)
 
@@ -173,6 +176,7 @@ class Assembly:
         """Whether the relation is tracked; if so, describes it at the head of the segment."""
         shape = self._shapes[key]
         if shape.tracked:
+            self._at_head.add(key)
             self._relations += shape.raw
             self.size_bytes += sum(map(len, shape.raw))
             self._at_hand.add(key)

@@ -4,6 +4,9 @@ create or replace function tidewire.mark(tag text, objects jsonb) returns void
 language sql set search_path = pg_catalog, pg_temp
 begin atomic
     select pg_logical_emit_message(true, 'tidewire.ddl', jsonb_build_object('tag', tag, 'objects', objects)::text);
+    -- PostgreSQL orders a message by the end of its record and a row by the beginning of its own: a row of another
+    -- subtransaction right behind the message would tie with it, and could come first. This keeps them apart.
+    select pg_logical_emit_message(false, 'tidewire.apart', '');
 end;
 
 create or replace function tidewire.barrier(id text) returns pg_lsn
