@@ -126,11 +126,17 @@ def _absent(relation: Relation, row: Row | None) -> list[str]:
 
 def _liner(colour: bool) -> Callable[[ChangeEvent], None]:
     def show(event: ChangeEvent) -> None:
-        line = "".join(f"\x1b[{code}m{text}\x1b[0m" if code and colour else text for text, code in line_parts(event))
+        line = coloured(line_parts(event), colour)
         if line:
-            sys.stdout.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
+            sys.stdout.write(line + "\n")
 
     return show
+
+
+def coloured(parts: Iterator[tuple[str, str]], colour: bool) -> str:
+    """The line of these pieces, with or without their colours, in what a terminal can print."""
+    line = "".join(f"\x1b[{code}m{text}\x1b[0m" if code and colour else text for text, code in parts)
+    return line.encode("utf-8", "backslashreplace").decode()
 
 
 def line_parts(event: ChangeEvent) -> Iterator[tuple[str, str]]:

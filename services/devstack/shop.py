@@ -1,0 +1,108 @@
+"""A small shop that sells all day: the schema and the writer of the demo."""
+
+import random
+from threading import Event, Thread
+
+import psycopg
+
+SCHEMA = "shop"
+TABLES = ("customers", "goods", "orders", "items", "visits")
+
+_DDL = """
+DROP SCHEMA IF EXISTS shop CASCADE;
+CREATE SCHEMA shop;
+CREATE TABLE shop.customers (id int PRIMARY KEY, name text NOT NULL, city text NOT NULL);
+CREATE TABLE shop.goods (id int PRIMARY KEY, name text NOT NULL, price numeric(10, 2) NOT NULL, stock int NOT NULL);
+CREATE TABLE shop.orders (
+    id int PRIMARY KEY, customer int NOT NULL REFERENCES shop.customers, status text NOT NULL DEFAULT 'new',
+    placed timestamptz NOT NULL DEFAULT now());
+CREATE TABLE shop.items (
+    order_id int REFERENCES shop.orders ON DELETE CASCADE, goods int REFERENCES shop.goods, pieces int NOT NULL,
+    PRIMARY KEY (order_id, goods));
+CREATE TABLE shop.visits (page text, seconds real);  -- no key, as logs often have none
+INSERT INTO shop.customers VALUES (1, 'Ada', 'London'), (2, 'Jürgen', 'Köln'), (3, '美咲', '大阪'), (4, 'Zoë', 'Paris');
+INSERT INTO shop.goods VALUES
+    (1, 'tea', 4.50, 500), (2, 'cup', 12.00, 200), (3, 'kettle', 39.90, 80), (4, 'honey', 7.25, 300);
+"""
+
+
+def open_shop(connection: psycopg.Connection) -> None:
+    connection.execute(_DDL)
+
+
+class Till:
+    """Sells, ships, cancels and forgets until it is closed; one transaction for each doing."""
+
+    def __init__(self, dsn: str, *, pause_s: float) -> None:
+        self._dsn, self._pause_s = dsn, pause_s
+        self._chance = random.Random()
+        self._closed = Event()
+        self._thread = Thread(target=self._run, name="till", daemon=True)
+        self._next_order = 1
+        self._failure: Exception | None = None
+        self.committed = 0
+
+    def __enter__(self) -> "Till":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Finish what is under way; raises what went wrong, if anything did."""
+        self._closed.set()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        doings = (
+            self._sell,
+            self._sell,
+            self._sell,
+            self._ship,
+            self._ship,
+            self._change_mind,
+            self._cancel,
+            self._visit,
+        )
+        try:
+            with psycopg.connect(self._dsn, autocommit=True) as connection:
+                while not self._closed.wait(self._pause_s):
+                    self._chance.choice(doings)(connection)
+        except psycopg.Error as error:
+            self._failure = error
+
+    def _sell(self, connection: psycopg.Connection) -> None:
+        with connection.transaction():
+            number, self._next_order = self._next_order, self._next_order + 1
+            connection.execute("INSERT INTO shop.orders VALUES (%s, %s)", (number, self._chance.randint(1, 4)))
+            for goods in self._chance.sample(range(1, 5), self._chance.randint(1, 3)):
+                pieces = self._chance.randint(1, 3)
+                connection.execute("INSERT INTO shop.items VALUES (%s, %s, %s)", (number, goods, pieces))
+                connection.execute("UPDATE shop.goods SET stock = stock - %s WHERE id = %s", (pieces, goods))
+        self.committed += 1
+
+    def _ship(self, connection: psycopg.Connection) -> None:
+        shipped = connection.execute(
+            "UPDATE shop.orders SET status = 'shipped'"
+            " WHERE id = (SELECT min(id) FROM shop.orders WHERE status = 'new')"
+        ).rowcount
+        self.committed += shipped
+
+    def _cancel(self, connection: psycopg.Connection) -> None:
+        deleted = connection.execute(
+            "DELETE FROM shop.orders WHERE id = (SELECT max(id) FROM shop.orders WHERE status = 'new')"
+        ).rowcount
+        self.committed += deleted
+
+    def _visit(self, connection: psycopg.Connection) -> None:
+        page = self._chance.choice(("/", "/tea", "/basket"))
+        connection.execute("INSERT INTO shop.visits VALUES (%s, %s)", (page, self._chance.random() * 30))
+        self.committed += 1
+
+    def _change_mind(self, connection: psycopg.Connection) -> None:
+        """A transaction that is rolled back: nobody downstream may ever hear of it."""
+        with connection.transaction(force_rollback=True):
+            connection.execute("UPDATE shop.goods SET stock = 0")
