@@ -10,6 +10,7 @@ from services.chassis.kafka import Kafka, Reader
 
 PROBE_TIMEOUT_S = 10.0
 MESSAGES_A_READ = 200
+FIRST_SEQ = Seq(1)
 
 
 class SeqNotInLog(Exception):
@@ -42,6 +43,7 @@ class ChangesFollower:
 
     def from_seq(self, seq: Seq) -> None:
         """Begin at the change with this seq, which may still be to come."""
+        seq = max(seq, FIRST_SEQ)
         low, high = self._kafka_reader.low_and_high()
         if low < high and seq < (first := self._seq_at(low)):
             raise SeqNotInLog(seq, first)

@@ -17,6 +17,7 @@ from services.chassis.settings import BadSetting, load
 from services.cli import doctor, tail, uninstall
 
 ENDPOINTS = Path(".tidewire") / "endpoints.json"
+CHECKOUT = Path(__file__).parents[2]
 
 
 class KafkaOnly(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="tidewire",
         description="Look at a Tidewire and at the database that it watches.",
         epilog="Addresses come from TIDEWIRE_KAFKA_* and TIDEWIRE_POSTGRES_DSN, else from a stack started by `make up` "
-        "in this folder or one above.",
+        "in this folder, one above, or the checkout that the command was installed from.",
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
@@ -82,9 +83,12 @@ def _start(text: str) -> str:
 def _environment(environ: Mapping[str, str]) -> Mapping[str, str]:
     """The environment, with the addresses of the running stack where it names none."""
     endpoints: dict[str, Any] = {}
-    for folder in (Path.cwd(), *Path.cwd().parents):
-        if (folder / ENDPOINTS).is_file():
-            endpoints = json.loads((folder / ENDPOINTS).read_text())
+    candidates = [folder / ENDPOINTS for folder in (Path.cwd(), *Path.cwd().parents, CHECKOUT)]
+    if "TIDEWIRE_DEVSTACK_HOME" in environ:
+        candidates = [Path(environ["TIDEWIRE_DEVSTACK_HOME"]) / ENDPOINTS.name]
+    for path in candidates:
+        if path.is_file():
+            endpoints = json.loads(path.read_text())
             break
     found = {"TIDEWIRE_KAFKA_BOOTSTRAP": endpoints.get("kafka"), "TIDEWIRE_POSTGRES_DSN": endpoints.get("postgres")}
     return {**{name: value for name, value in found.items() if value}, **environ}
