@@ -35,16 +35,24 @@ begin
 end $$;
 
 -- ALTER PUBLICATION locks the publication until the transaction ends, and a user's transaction may be long. So triggers
--- add to sixteen nurseries (16 to 31), each taken by one transaction at a time, and the sweep moves tables on to sixteen homes.
+-- add to the nurseries (08 to 31), each taken by one transaction at a time, and the sweep moves tables on to the homes (00
+-- to 07). An empty nursery is taken first: a table that has to leave a publication must not wait for a stranger.
 create or replace function tidewire.nursery() returns text
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-    number int;
+    pool record;
 begin
-    for turn in 0..15 loop
-        number := 16 + (pg_backend_pid() + turn) % 16;
-        if pg_try_advisory_xact_lock(hashtext('tidewire.pool'), number) then
-            return 'tidewire_' || number;
+    for pool in
+        select p.pubname, right(p.pubname, 2)::int as number
+        from pg_publication p
+        where p.pubname ~ '^tidewire_[0-9]{2}$' and p.pubname >= 'tidewire_08'
+        order by p.pubname <> coalesce(current_setting('tidewire.nursery', true), ''),
+                 exists (select from pg_publication_rel r where r.prpubid = p.oid),
+                 (pg_backend_pid() + right(p.pubname, 2)::int) % 24
+    loop
+        if pg_try_advisory_xact_lock(hashtext('tidewire.pool'), pool.number) then
+            perform set_config('tidewire.nursery', pool.pubname, true);
+            return pool.pubname;
         end if;
     end loop;
     return null;
@@ -106,6 +114,13 @@ begin atomic
           and a.xact_start < clock_timestamp() - interval '1 second');
 end;
 
+-- Whether no open transaction has added to these nurseries.
+create or replace function tidewire.free_to_move(pools name[]) returns boolean
+language sql set search_path = pg_catalog, pg_temp
+begin atomic
+    select bool_and(pg_try_advisory_xact_lock(hashtext('tidewire.pool'), right(p, 2)::int)) from unnest(pools) p;
+end;
+
 -- What a sweep has to look at. A role that may only run capture asks through this, with the installer's eyes.
 create or replace function tidewire.waiting(out relid oid, out uncovered boolean) returns setof record
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -125,6 +140,9 @@ declare
 begin
     select * into t from tidewire.pending p where p.relid = rel;
     if not found then
+        return true;
+    end if;
+    if t.settled and not t.relieved and not tidewire.free_to_move(t.pools) then
         return true;
     end if;
     if not t.settled or t.relieved then

@@ -15,7 +15,7 @@ with facts as (
                where root.relreplident = 'n') as shunned,
            array(select p.pubname from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
                  where r.prrelid = c.oid and p.pubname ~ '^tidewire_[0-9]{2}$' order by 1) as pools,
-           'tidewire_' || lpad((c.oid::bigint % 16)::text, 2, '0') as home,
+           'tidewire_' || lpad((c.oid::bigint % 8)::text, 2, '0') as home,
            exists (select from pg_publication p where p.pubname = 'tidewire'
                    and (p.puballtables or exists (
                        select from pg_publication_rel r where r.prpubid = p.oid and r.prrelid = c.oid))) as listed

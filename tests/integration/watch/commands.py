@@ -142,9 +142,30 @@ def commands(version: int) -> st.SearchStrategy[list[str]]:
     )
     probes = [f"{verb} {one}{rest}" for one in (*NAMES, *PARENTS) for verb, rest in _PROBES]
     return st.builds(
-        lambda first, steps: [*first, *probes, *(command for step in steps for command in (step, *probes))],
+        lambda first, steps: [*first, *probes, *(command for step in steps for command in (*step, *probes))],
         first,
-        st.lists(step, min_size=5, max_size=20),
+        st.lists(st.one_of(st.tuples(step), st.tuples(step), _losses(name)), min_size=5, max_size=20),
+    )
+
+
+def _losses(name: st.SearchStrategy[str]) -> st.SearchStrategy[list[str]]:
+    """A table gets an identity of its user's choice, is written to, and loses it in one of several ways."""
+    gain = (
+        "alter table {0} alter a set not null",
+        "create unique index i1 on {0} (a)",
+        "alter table {0} replica identity using index i1",
+        "update {0} set b = 4",
+    )
+    losses = (
+        "drop index i1",
+        "drop index {1}",
+        "alter table {0} drop column a",
+        "alter table {0} replica identity default",
+    )
+    return st.builds(
+        lambda table, loss: [c.format(table, "other.i1" if table.startswith("other") else "i1") for c in (*gain, loss)],
+        name,
+        st.sampled_from(losses),
     )
 
 
