@@ -170,6 +170,7 @@ class ChangesReader:
         self._shown: dict[int, Relation] = {}
         self._decoded_relations: dict[bytes, Relation | Type] = {}
         self._pieces: list[bytes] = []
+        self._pieces_of: Writer | None = None
 
     @property
     def at_commit_boundary(self) -> bool:
@@ -181,8 +182,11 @@ class ChangesReader:
         body = record.WhichOneof("body")
         if not (self.fencing.fence(writer) if body == "fence" else self.fencing.admits(writer)):
             return
-        if body != "fragment":
-            self._pieces = []
+        if body != "fragment" or writer != self._pieces_of:
+            self._pieces, self._pieces_of = [], writer
+        if body != "fence" and self.history not in (0, record.history):
+            # A reader that began behind the fence, on records that it could not know to be void.
+            yield from self._begin_history(record)
         if self._next_seq is None:
             self._begin_at(record)
         match body:
@@ -207,10 +211,14 @@ class ChangesReader:
             self._next_seq = self.committed_seq
 
     def _fence(self, record: ChangesRecord) -> Iterator[ChangeEvent]:
-        fence, known = record.fence, self.history
+        # Two captures that took over at once may both begin the same history, at different places: the later counts.
+        if record.fence.begins_history or self.history not in (0, record.history):
+            yield from self._begin_history(record)
         self.history = record.history
-        if record.history == known or (known == 0 and not fence.begins_history):
-            return
+
+    def _begin_history(self, record: ChangesRecord) -> Iterator[HistoryBegan]:
+        fence = record.fence
+        self.history = record.history
         self._open = None
         self.committed_lsn, self.committed_seq = Lsn(record.committed_lsn), Seq(record.committed_seq)
         # Only the first fence of a history knows its seq; behind another one the next segment tells.

@@ -1,0 +1,91 @@
+"""Whatever captures do to each other and to the log, a reader gets each committed change once and in order."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proto.tidewire.v1.changes_pb2 import ChangesRecord
+from tests.property import story, wal
+from tests.property.captures import World
+from tests.property.story import Run, Story, read
+
+LENIENT = settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def whole(world: World, run: Run) -> list[tuple]:
+    """All that the run's history consists of, up to the end of the WAL."""
+    began = run.began
+    return wal.expected(world.clusters[began.system_identifier, began.timeline], began.lsn, began.first_seq)
+
+
+def histories(world: World) -> dict[int, list[Run]]:
+    """How each history began, by the fences in the log."""
+    found: dict[int, list[Run]] = {}
+    for run in read(world.log):
+        if run.began:
+            found.setdefault(run.began.history, []).append(run)
+    return found
+
+
+def is_stretch_of(events: list[tuple], all_events: list[tuple]) -> bool:
+    if not events:
+        return True
+    first = all_events.index(events[0]) if events[0] in all_events else len(all_events)
+    return all_events[first : first + len(events)] == events
+
+
+def check_from_the_start(world: World) -> None:
+    before, *runs = read(world.log)
+    assert before.events == []
+    for run in runs:
+        assert run.events == whole(world, run)[: len(run.events)]
+
+
+def check_from_every_offset(world: World) -> None:
+    """A suffix: of the last history what the reader from the start got, of former ones a stretch without a hole."""
+    began, last = histories(world), read(world.log)[-1]
+    for offset in range(world.low, len(world.log)):
+        first, *rest = runs = read(world.log[offset:])
+        for run in rest:
+            assert run.events == whole(world, run)[: len(run.events)] or run.began.because == "unspecified"
+        number = ChangesRecord.FromString(world.log[offset]).history
+        assert any(is_stretch_of(first.events, whole(world, run)) for run in began[number])
+        assert runs[-1].events == last.events[len(last.events) - len(runs[-1].events) :]
+
+
+STORIES = st.lists(story.CRASHES, min_size=10, max_size=60)
+ACCIDENTS = st.lists(st.one_of(story.CRASHES, story.CRASHES, story.CRASHES, story.DAMAGES), min_size=10, max_size=60)
+
+
+@LENIENT
+@given(STORIES)
+def test_stalls_deaths_and_zombies_leave_one_history_with_each_change_once(actions):
+    world = Story().tell(actions).world
+    check_from_the_start(world)
+    world.run_one_to_the_end()
+    (_, run) = read(world.log)
+    assert run.events == whole(world, run)
+
+
+@LENIENT
+@given(STORIES)
+def test_a_reader_may_begin_at_any_record(actions):
+    world = Story().tell(actions).world
+    world.run_one_to_the_end()
+    check_from_every_offset(world)
+
+
+@LENIENT
+@given(ACCIDENTS)
+def test_whatever_is_lost_is_lost_between_two_histories(actions):
+    world = Story().tell(actions).world
+    check_from_the_start(world)
+    world.run_one_to_the_end()
+    check_from_the_start(world)
+    check_from_every_offset(world)
+    last = read(world.log)[-1]
+    assert last.events == whole(world, last)
