@@ -41,6 +41,11 @@ class ChangesFollower:
         _, high = self._kafka_reader.low_and_high()
         self._begin(high)
 
+    def from_near_end(self, records: int) -> None:
+        """Begin at most so many records before the end."""
+        low, high = self._kafka_reader.low_and_high()
+        self._begin(max(low, high - records))
+
     def from_seq(self, seq: Seq) -> None:
         """Begin at the change with this seq, which may still be to come."""
         seq = max(seq, FIRST_SEQ)
