@@ -22,7 +22,8 @@ from services.capture.core.continuity import Ledger
 from tests.property import wal
 from tests.property.captures import World
 
-TABLES = range(4)  # the last one is Tidewire's own
+SCHEMAS = ("public", "public", "public", "tidewire")
+TABLES = range(len(SCHEMAS))
 ROWS = {"insert": wal.insert, "update": wal.update, "delete": wal.delete}
 
 OP = st.one_of(
@@ -162,7 +163,7 @@ class Story:
             capture.lose_walsender()
         kept = world.transactions[: max(0, len(world.transactions) - transactions)]
         world.ledger = self._ledgers.get(len(kept), world.ledger)
-        system, timeline = world.cluster
+        system, _ = world.cluster
         fresh = max(number for _, number in world.clusters) + 1
         world.cluster = (system + other_system, fresh)
         world.clusters[world.cluster] = list(kept)

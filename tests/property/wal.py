@@ -1,4 +1,4 @@
-"""A made-up WAL: committed transactions with the bytes that a walsender would send, and what must come out of the log."""
+"""A made-up WAL: transactions with the bytes that a walsender would send, and what must come out of the log."""
 
 from collections.abc import Iterator
 from struct import pack
