@@ -6,6 +6,7 @@ column count on it is what the binary door sends in SubscriptionData, so that a 
 
 from collections.abc import Iterable, Iterator
 from struct import Struct as Packed
+from struct import error as StructError
 from typing import TypeAlias
 
 ResultRow: TypeAlias = tuple[bytes | None, ...]
@@ -14,6 +15,13 @@ _WEIGHT = Packed("!i")
 _COUNT = Packed("!h")
 _LENGTH = Packed("!i")
 _NULL = _LENGTH.pack(-1)
+
+
+class DamagedBlock(ValueError):
+    """Bytes that are not a row block: cut, or something else."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"the row block is damaged: {detail}")
 
 
 def encode_row(row: ResultRow) -> bytes:
@@ -30,18 +38,31 @@ def encode_block(rows: Iterable[tuple[ResultRow, int]]) -> bytes:
 def decode_block(block: bytes) -> Iterator[tuple[ResultRow, int]]:
     at = 0
     while at < len(block):
-        (weight,) = _WEIGHT.unpack_from(block, at)
-        (count,) = _COUNT.unpack_from(block, at + 4)
-        at += 6
-        values: list[bytes | None] = []
-        for _ in range(count):
-            (length,) = _LENGTH.unpack_from(block, at)
-            at += 4
-            if length < 0:
-                values.append(None)
-            else:
-                values.append(block[at : at + length])
-                at += length
-        if at > len(block):
-            raise ValueError(f"the row block ends {at - len(block)} bytes too early")
-        yield tuple(values), weight
+        try:
+            (weight,) = _WEIGHT.unpack_from(block, at)
+            row, at = _row(block, at + _WEIGHT.size)
+        except StructError as error:
+            raise DamagedBlock(str(error)) from error
+        yield row, weight
+
+
+def _row(block: bytes, at: int) -> tuple[ResultRow, int]:
+    (count,) = _COUNT.unpack_from(block, at)
+    at += _COUNT.size
+    if count < 0:
+        raise DamagedBlock(f"a row of {count} columns")
+    values: list[bytes | None] = []
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(block, at)
+        at += _LENGTH.size
+        if length < -1:
+            raise DamagedBlock(f"a value of {length} bytes")
+        if length == -1:
+            values.append(None)
+            continue
+        value = block[at : at + length]
+        if len(value) != length:
+            raise DamagedBlock(f"a value has {len(value)} of {length} bytes")
+        values.append(value)
+        at += length
+    return tuple(values), at
