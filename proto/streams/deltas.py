@@ -39,6 +39,8 @@ class PartitionReader:
 
 def judge(standing: Standing | None, delta: Delta) -> Verdict:
     """Applied only if it starts where the reader stands; a whole result starts anywhere, but never goes back."""
+    if standing is not None and delta.history < standing.history:
+        return Verdict.DROP
     if standing is not None and delta.history == standing.history:
         if (delta.to_lsn, delta.moment_us) <= (standing.lsn, standing.moment_us):
             return Verdict.DROP
