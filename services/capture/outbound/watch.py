@@ -126,6 +126,8 @@ def _build(connection: Connection, lock_timeout_ms: int) -> tuple[str, ...]:
         # Our own commands are not news to anyone, and what they say to the client neither.
         connection.execute("set local tidewire.inside = 'on'")
         connection.execute("set local client_min_messages = warning")
+        # Views keep what their names meant when they were made.
+        connection.execute("set local search_path = pg_catalog, pg_temp")
         connection.execute("select pg_advisory_xact_lock(hashtext('tidewire.install'))")
         _run_scripts(connection)
         reasons = [_create_publications(connection), _create_event_triggers(connection)]

@@ -10,9 +10,11 @@ with facts as (
            keys.candidate,
            case c.relreplident when 'd' then keys.primary_key when 'i' then keys.chosen else false end as keyed,
            exists (select from pg_attribute a where a.attrelid = c.oid and a.attgenerated = 'v' and not a.attisdropped) as virtual,
+           -- Not pg_partition_ancestors(), which counts as volatile: to ask for one table would then compute all of them.
            c.relispartition and exists (
-               select from pg_partition_ancestors(c.oid) up join pg_class root on root.oid = up.relid
-               where root.relreplident = 'n') as shunned,
+               with recursive up(relid) as (
+                   select c.oid union all select i.inhparent from up join pg_inherits i on i.inhrelid = up.relid)
+               select from up join pg_class root on root.oid = up.relid where root.relreplident = 'n') as shunned,
            array(select p.pubname from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
                  where r.prrelid = c.oid and p.pubname ~ '^tidewire_[0-9]{2}$' order by 1) as pools,
            'tidewire_' || lpad((c.oid::bigint % 8)::text, 2, '0') as home,

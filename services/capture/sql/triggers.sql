@@ -172,7 +172,11 @@ begin
         return;
     end if;
     get diagnostics context = pg_context;
-    perform tidewire.make_way(lower(concat_ws(E'\n', current_query(), context)));
+    context := lower(concat_ws(E'\n', current_query(), context, tidewire.called_in(context)));
+    -- Cheaper than the pattern by far, and a script of a thousand commands is read a thousand times.
+    if strpos(context, 'unlogged') > 0 or strpos(context, 'expression') > 0 or strpos(context, 'null') > 0 then
+        perform tidewire.make_way(context);
+    end if;
 exception when others then
     raise log 'tidewire: no way made for %: %', tg_tag, sqlerrm;
 end $$;
@@ -183,18 +187,17 @@ declare
     rel oid;
     aside oid[] := '{}';
 begin
-    select concat_ws(E'\n', command, string_agg(lower(p.prosrc), E'\n')) into command
-    from regexp_matches(command, 'sql function "([^"]+)"', 'g') called join pg_proc p on lower(p.proname) = called[1];
     if command !~ '\m(unlogged|expression|drop\s+not\s+null)\M' then
         return;
     end if;
+    if length(command) > 20000 then
+        -- A script of many commands is read again at each of them, so only those that matter are looked into for names.
+        select string_agg(part, ';') into command from string_to_table(command, ';') part
+        where part ~ '\m(unlogged|expression|drop\s+not\s+null)\M';
+    end if;
     perform tidewire.look_away(true);
     for rel in
-        select d from tidewire.descendants(array(
-            select c.oid from pg_class c
-            where c.relkind in ('r', 'p') and c.oid >= 16384 and (command like '%u&"%' or command ~ (
-                '(^|[^[:alnum:]_])' || regexp_replace(lower(replace(c.relname, '"', '""')), '([^[:alnum:]_])', '\\\1', 'g')
-                || '($|[^[:alnum:]_])')))) d
+        select d from tidewire.descendants(tidewire.named_in(command)) d
         join tidewire.coverage v on v.relid = d and v.pools <> '{}'
     loop
         begin
@@ -217,3 +220,23 @@ begin
         perform set_config('tidewire.aside', aside::text, true);
     end if;
 end $$;
+
+-- The text of SQL functions under way, which the context only names.
+create or replace function tidewire.called_in(context text) returns text
+language sql stable set search_path = pg_catalog, pg_temp
+begin atomic
+    select string_agg(p.prosrc, E'\n')
+    from regexp_matches(context, 'SQL function "([^"]+)"', 'g') called join pg_proc p on p.proname = called[1];
+end;
+
+-- Tables whose names are words of the command; all of them if it spells names by their code points.
+create or replace function tidewire.named_in(command text) returns oid[]
+language sql stable set search_path = pg_catalog, pg_temp
+begin atomic
+    select array(
+        select c.oid
+        from pg_class c cross join lateral (select lower(replace(c.relname::text, '"', '""')) as name) spelt
+        where c.relkind in ('r', 'p') and c.oid >= 16384
+          and (command like '%u&"%' or (strpos(command, spelt.name) > 0 and command ~ (
+              '(^|[^[:alnum:]_])' || regexp_replace(spelt.name, '([^[:alnum:]_])', '\\\1', 'g') || '($|[^[:alnum:]_])'))));
+end;
