@@ -28,6 +28,7 @@ from proto.tidewire.v1.changes_pb2 import ChangesRecord, Fragment, HistoryBegin,
 
 DDL_PREFIX = "tidewire.ddl"
 BARRIER_PREFIX = "tidewire.barrier"
+OPERATIONS = {"I": "insert", "U": "update", "D": "delete"}
 
 _LENGTH = Packed("!I")
 
@@ -66,7 +67,7 @@ class ChangeUnwritable(Struct, frozen=True, kw_only=True, tag=True):
     xid: Xid
     commit_time_us: int
     relation: Relation
-    operation: str
+    operation: str  # insert, update, delete
     reason: str
 
 
@@ -353,7 +354,7 @@ class ChangesReader:
                     xid=xid,
                     commit_time_us=time,
                     relation=self._relations[message.relation],
-                    operation=message.operation,
+                    operation=OPERATIONS[message.operation],
                     reason=message.reason,
                 )
             case _:

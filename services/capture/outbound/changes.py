@@ -63,6 +63,7 @@ class ChangesLog:
     def __init__(self, kafka: Kafka, *, record_bytes: int, while_waiting: Callable[[], None]) -> None:
         self._writer = Writer(kafka, CHANGES.name, client_id=CLIENT_ID, partition=0, while_waiting=while_waiting)
         self._record_bytes = record_bytes
+        self._while_waiting = while_waiting
         self._header: Header | None = None
         self.durable_lsn = Lsn(0)
 
@@ -82,6 +83,8 @@ class ChangesLog:
         for record in self._header.segments(cut, record_bytes=self._record_bytes):
             if sent is not None:
                 self._writer.send(sent.SerializeToString())
+                # A row of many pieces takes seconds on a busy machine, and the walsender counts them.
+                self._while_waiting()
             sent = record
         assert sent is not None
         self._writer.send(sent.SerializeToString(), on_delivered=self._note(cut.after.lsn))
