@@ -47,7 +47,7 @@ begin
         from pg_publication p
         where p.pubname ~ '^tidewire_[0-9]{2}$' and p.pubname >= 'tidewire_08'
         order by p.pubname <> coalesce(current_setting('tidewire.nursery', true), ''),
-                 exists (select from pg_publication_rel r where r.prpubid = p.oid),
+                 p.oid in (select r.prpubid from pg_publication_rel r),
                  (pg_backend_pid() + right(p.pubname, 2)::int) % 24
     loop
         if pg_try_advisory_xact_lock(hashtext('tidewire.pool'), pool.number) then

@@ -20,7 +20,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     select coalesce(jsonb_agg(jsonb_build_object(
                'type', 'table', 'schema', n.nspname, 'name', c.relname,
                'identity', format('%I.%I', n.nspname, c.relname), 'oid', c.oid::bigint,
-               'covered', exists (select from tidewire.coverage v where v.relid = c.oid and v.pools <> '{}')
+               'covered', coalesce((select v.pools <> '{}' from tidewire.coverage v where v.relid = c.oid), false)
            ) order by n.nspname, c.relname), '[]')
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.oid = any (rels)

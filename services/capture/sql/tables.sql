@@ -9,7 +9,10 @@ with facts as (
            keys.primary_key,
            keys.candidate,
            case c.relreplident when 'd' then keys.primary_key when 'i' then keys.chosen else false end as keyed,
-           exists (select from pg_attribute a where a.attrelid = c.oid and a.attgenerated = 'v' and not a.attisdropped) as virtual,
+           -- Not EXISTS, which PostgreSQL may answer for one table by hashing the columns of all.
+           (select count(*) > 0 from (
+               select from pg_attribute a
+               where a.attrelid = c.oid and a.attgenerated = 'v' and not a.attisdropped limit 1) one) as virtual,
            -- Not pg_partition_ancestors(), which counts as volatile: to ask for one table would then compute all of them.
            c.relispartition and exists (
                with recursive up(relid) as (
