@@ -12,7 +12,8 @@ from tests.fixtures.kafka import KafkaBroker, start_kafka
 from tests.fixtures.witness import Witness, commits_of, seen_by_reader
 from tests.integration.capture.workload import Workload
 
-SETTINGS = {"slot_wait_s": "5", "wal_sender_timeout_ms": "1500"}
+# Segments so small that most transactions are cut, and a death often leaves half of one in the log.
+SETTINGS = {"slot_wait_s": "5", "wal_sender_timeout_ms": "1500", "segment_bytes": "600"}
 
 
 class Havoc:
