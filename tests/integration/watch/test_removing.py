@@ -43,8 +43,7 @@ AFTER = (
 
 
 def dump(server, connection: psycopg.Connection) -> str:
-    dsn = conninfo.make_conninfo(connection.info.dsn, password=connection.info.password)
-    program = [str(server.bin / "pg_dump"), "--schema-only", dsn]
+    program = [str(server.bin / "pg_dump"), "--schema-only", server.dsn_of(connection.info.dbname)]
     text = subprocess.run(program, check=True, capture_output=True, text=True).stdout
     return "\n".join(line for line in text.splitlines() if not line.startswith(("--", "\\")))
 
@@ -93,9 +92,8 @@ def test_uninstalling_what_is_not_or_half_installed_is_no_error(server, plain):
 def test_uninstalling_ends_the_reader_of_the_slot(server, watched):
     slot = f"slot_{watched.info.dbname}"
     watched.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
-    dsn = conninfo.make_conninfo(watched.info.dsn, password=watched.info.password)
     options = ["-o", "proto_version=1", "-o", "publication_names=tidewire", "-f", "-", "--no-loop", "--start"]
-    program = [str(server.bin / "pg_recvlogical"), "-d", dsn, "-S", slot, *options]
+    program = [str(server.bin / "pg_recvlogical"), "-d", server.dsn_of(watched.info.dbname), "-S", slot, *options]
     with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as reader:
         active = "select active from pg_replication_slots where slot_name = %s"
         while watched.execute(active, [slot]).fetchone() != (True,):
