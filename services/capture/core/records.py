@@ -24,14 +24,14 @@ class Header(Struct, frozen=True, kw_only=True):
 
     def segments(self, cut: Cut, *, record_bytes: int) -> Iterator[ChangesRecord]:
         """One record, or pieces if the segment is larger than a record may be; only behind the last one it is there."""
-        size = cut.segment.ByteSize()
-        if size <= record_bytes:
+        # ByteSize would serialize it as well, which takes long for a large row.
+        whole = cut.segment.SerializeToString()
+        if len(whole) <= record_bytes:
             record = self._record(cut.before)
             record.segment.CopyFrom(cut.segment)
             yield record
             return
-        whole = cut.segment.SerializeToString()
-        starts = range(0, size, record_bytes)
+        starts = range(0, len(whole), record_bytes)
         for index, start in enumerate(starts):
             record = self._record(cut.before)
             piece = whole[start : start + record_bytes]

@@ -77,18 +77,18 @@ class ChangesLog:
         return offsets[0]
 
     def append(self, cut: Cut) -> int:
-        """Send a segment, in pieces if it is larger than a record may be, and return its size in bytes."""
+        """Send a segment, in pieces if it is larger than a record may be, and return how many bytes that took."""
         assert self._header is not None
-        sent: ChangesRecord | None = None
+        value, size = b"", 0
         for record in self._header.segments(cut, record_bytes=self._record_bytes):
-            if sent is not None:
-                self._writer.send(sent.SerializeToString())
+            if value:
+                self._writer.send(value)
                 # A row of many pieces takes seconds on a busy machine, and the walsender counts them.
                 self._while_waiting()
-            sent = record
-        assert sent is not None
-        self._writer.send(sent.SerializeToString(), on_delivered=self._note(cut.after.lsn))
-        return cut.segment.ByteSize()
+            value = record.SerializeToString()
+            size += len(value)
+        self._writer.send(value, on_delivered=self._note(cut.after.lsn))
+        return size
 
     def heartbeat(self, position: Position, written_us: int) -> None:
         assert self._header is not None

@@ -155,7 +155,7 @@ FAMILIES: dict[str, Literal] = {
     "macaddr": HEX,
     "macaddr8": HEX.map(lambda drawn: drawn + "0aff"),
     "point": POINT,
-    "line": st.tuples(FLOAT, FLOAT).map(lambda of: "{" + ",".join(of) + ",1}") | st.just("{1,-1,0}"),
+    "line": st.tuples(FLOAT, FLOAT).map(lambda of: "{1," + ",".join(of) + "}") | st.just("{0,-1,0}"),
     "lseg": st.tuples(POINT, POINT).map(lambda of: "[" + ",".join(of) + "]"),
     "box": st.tuples(POINT, POINT).map(",".join),
     "path": POINTS.map(lambda of: f"[{of}]") | POINTS.map(lambda of: f"({of})"),
