@@ -1,0 +1,55 @@
+"""The topic `deltas`, as a member of the group that shares its partitions."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from proto.tidewire.v1.deltas_pb2 import DeltaRecord
+from proto.topics import DELTAS
+from services.chassis.kafka import GroupReader, Kafka, Partition
+
+GROUP = "fanout"
+MESSAGES_A_READ = 500
+
+
+class Read(Struct, frozen=True):
+    partition: int
+    offset: int
+    record: DeltaRecord
+
+
+class Deltas:
+    """`on_gain` and `on_loss` are called from within `read`, before records of the new partitions come."""
+
+    def __init__(
+        self,
+        kafka: Kafka,
+        *,
+        session_timeout_ms: int,
+        on_gain: Callable[[list[int]], None],
+        on_loss: Callable[[list[int]], None],
+    ) -> None:
+        self._reader = GroupReader(
+            kafka,
+            [DELTAS.name],
+            group=GROUP,
+            client_id=GROUP,
+            on_assign=lambda partitions: on_gain([partition.number for partition in partitions]),
+            on_revoke=lambda partitions: on_loss([partition.number for partition in partitions]),
+            extra={"session.timeout.ms": session_timeout_ms, "heartbeat.interval.ms": session_timeout_ms // 4},
+        )
+
+    def read(self, timeout_s: float) -> list[Read]:
+        return [
+            Read(
+                self._reader.partition_of(message).number, message.offset() or 0, DELTAS.decode(message.value() or b"")
+            )
+            for message in self._reader.read(MESSAGES_A_READ, timeout_s)
+        ]
+
+    def commit(self, next_offsets: dict[int, int]) -> None:
+        """Everything before these offsets has been handed on."""
+        self._reader.commit({Partition(DELTAS.name, number): offset for number, offset in next_offsets.items()})
+
+    def close(self) -> None:
+        self._reader.close()

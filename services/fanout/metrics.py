@@ -1,0 +1,10 @@
+"""What fanout counts."""
+
+from prometheus_client import CollectorRegistry, Counter
+
+
+class Metrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.deltas = Counter("tidewire_fanout_deltas_total", "Records of `deltas` read.", registry=registry)
+        self.void = Counter("tidewire_fanout_void_total", "Records of fenced-off workers dropped.", registry=registry)
+        self.deliveries = Counter("tidewire_fanout_deliveries_total", "Records written.", registry=registry)

@@ -1,0 +1,78 @@
+"""Builds the gateway and runs it: `python -m services.gateway`."""
+
+import asyncio
+from uuid import uuid4
+
+import uvloop
+from prometheus_client import CollectorRegistry
+from psycopg.conninfo import conninfo_to_dict
+from structlog.typing import FilteringBoundLogger
+
+from proto.topics import FLOW
+from services.chassis import health, logs
+from services.chassis.kafka import ensure_topics
+from services.chassis.metrics import new_registry
+from services.chassis.postgres import Postgres
+from services.chassis.run import entry, run
+from services.gateway.errors import PortRefused
+from services.gateway.inbound.deliveries import Deliveries
+from services.gateway.inbound.pgwire import Address, Hooks, PgPort
+from services.gateway.live import Live
+from services.gateway.metrics import Metrics
+from services.gateway.outbound.commands import Commands
+from services.gateway.outbound.validation import Validation
+from services.gateway.settings import Settings
+
+
+def main(settings: Settings) -> None:
+    log = logs.configure("gateway", "info")
+    progress = health.Progress()
+    registry = new_registry("gateway")
+    health.serve(settings.http, registry, progress)
+    ensure_topics(settings.kafka, FLOW)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings, registry, progress, log))
+    log.info("stopped")
+
+
+async def _serve(
+    settings: Settings, registry: CollectorRegistry, progress: health.Progress, log: FilteringBoundLogger
+) -> None:
+    own, gateway_id = settings.gateway, uuid4().hex
+    commands = Commands(
+        settings.kafka, gateway_id=gateway_id, delivery_partition=own.delivery_partition, lease_ms=own.lease_ms
+    )
+    deliveries = Deliveries(settings.kafka, gateway_id=gateway_id, partition=own.delivery_partition)
+    live = Live(
+        own,
+        commands=commands,
+        validation=Validation(settings.postgres, statement_timeout_ms=own.statement_timeout_ms),
+        metrics=Metrics(registry),
+        log=log,
+    )
+    hooks = Hooks(opened=live.open, closed=live.close, received=live.receive)
+    port = PgPort(_address(settings.postgres), hooks=hooks, unread_bytes=own.unread_bytes, log=log)
+    try:
+        server = await asyncio.start_server(port.accept, own.host, own.port)
+    except OSError as error:
+        raise PortRefused(own.host, own.port, error.strerror or str(error)) from error
+    log.info("listening", host=own.host, port=own.port, gateway=gateway_id)
+    try:
+        async with server:
+            await run(deliveries=live.follow(deliveries, progress), leases=live.keep())
+    finally:
+        commands.close()
+
+
+def _address(postgres: Postgres) -> Address:
+    parts = conninfo_to_dict(postgres.dsn)
+    return Address(str(parts.get("host") or "127.0.0.1"), int(str(parts.get("port") or 5432)))
+
+
+if __name__ == "__main__":
+    entry(
+        main,
+        service="gateway",
+        description="The PostgreSQL port with live queries: a proxy to PostgreSQL that also speaks F0 to F7.",
+        settings_type=Settings,
+    )

@@ -1,0 +1,69 @@
+"""What stands in a partition of `deltas`: the last state of each query, and the requests that were answered."""
+
+from collections import Counter
+
+from proto.multiset import EMPTY, shifted
+from proto.rows import decode_block
+from proto.streams.deltas import Verdict, judge, standing_after
+from proto.streams.fencing import Fencing, Writer
+from proto.streams.parts import Assembler
+from proto.tidewire.v1.deltas_pb2 import DELTA_KIND_ERROR, DELTA_KIND_FULL, Delta, DeltaRecord
+from services.recompute.core.result import State, columns_key
+
+
+class Emitted:
+    """Folds one partition, record by record."""
+
+    def __init__(self) -> None:
+        self.fencing = Fencing()
+        self.states: dict[bytes, State] = {}
+        self.answered: set[bytes] = set()
+        self._parts = Assembler()
+
+    def feed(self, record: DeltaRecord) -> None:
+        writer = Writer(record.epoch, record.writer)
+        body = record.WhichOneof("body")
+        if body == "fence":
+            self.fencing.fence(writer)
+        elif not self.fencing.admits(writer):
+            return
+        elif body == "delta":
+            self._fold(self._parts.feed(record.delta))
+        elif body == "snapshot":
+            snapshot = record.snapshot
+            whole = self._parts.feed(snapshot.result, snapshot.request_id)
+            if whole is not None:
+                self.answered.add(snapshot.request_id)
+                self._fold(whole)
+
+    @property
+    def epoch(self) -> int:
+        return self.fencing.in_force.epoch if self.fencing.in_force is not None else 0
+
+    def _fold(self, delta: Delta | None) -> None:
+        if delta is None:
+            return
+        known = self.states.get(delta.query_id)
+        verdict = judge(known.standing if known else None, delta)
+        if verdict is Verdict.DROP:
+            return
+        self.states[delta.query_id] = _after(known, delta, verdict)
+
+
+def _after(known: State | None, delta: Delta, verdict: Verdict) -> State:
+    standing = standing_after(delta)
+    if delta.kind == DELTA_KIND_ERROR:
+        return State(standing, None, (), is_error=True)
+    columns = columns_key(delta.columns) if delta.columns else known.columns if known else ()
+    if delta.kind == DELTA_KIND_FULL:
+        rows = Counter(dict(decode_block(delta.rows)))
+    elif verdict is Verdict.RESYNC or known is None or known.rows is None:
+        return State(standing, None, columns)
+    else:
+        rows = known.rows
+        for row, weight in decode_block(delta.rows):
+            rows[row] += weight
+            if not rows[row]:
+                del rows[row]
+    trusted = shifted(EMPTY, rows.items()) == delta.state_hash
+    return State(standing, rows if trusted else None, columns)

@@ -1,0 +1,147 @@
+"""The result of one query, and the deltas that tell how it went on."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from proto.multiset import EMPTY, shifted
+from proto.positions import Lsn
+from proto.rows import ResultRow
+from proto.streams.deltas import Standing
+from proto.streams.parts import cut
+from proto.tidewire.v1.deltas_pb2 import (
+    DELTA_KIND_ERROR,
+    DELTA_KIND_FULL,
+    DELTA_KIND_NET,
+    DELTA_KIND_PROGRESS,
+    FULL_REASON_FIRST,
+    FULL_REASON_NEW_HISTORY,
+    FULL_REASON_RECOVERED,
+    FULL_REASON_SCHEMA_CHANGED,
+    FULL_REASON_STATE_LOST,
+    Delta,
+    FullReason,
+    ResultColumn,
+)
+
+
+class Position(Struct, frozen=True, order=True):
+    """Behind a commit: its LSN, and its time, which stands for now()."""
+
+    lsn: Lsn
+    moment_us: int
+
+
+class State(Struct, frozen=True):
+    """What readers of a query were told last; rows are None if they are not known, or if it was an error."""
+
+    standing: Standing
+    rows: Counter[ResultRow] | None
+    columns: tuple[bytes, ...]
+    is_error: bool = False
+
+
+class Result:
+    """The rows of a query at a commit; every change of them comes out as the deltas to write."""
+
+    def __init__(
+        self, query_id: bytes, history: int, columns: Iterable[ResultColumn], key_positions: Iterable[int]
+    ) -> None:
+        self._query_id, self._history = query_id, history
+        self._columns, self._key_positions = list(columns), list(key_positions)
+        self.rows: Counter[ResultRow] = Counter()
+        self._hash = EMPTY
+        self.position = Position(Lsn(0), 0)
+
+    def begin(self, rows: Counter[ResultRow], position: Position, told: State | None) -> Iterator[Delta]:
+        """The first rows, and what readers who were told something before have to learn."""
+        self.rows, self._hash = rows, shifted(EMPTY, rows.items())
+        self.position = position
+        if told is None:
+            return
+        reason = self._why_full(told)
+        if reason is not None:
+            yield from self._full(told.standing.lsn, reason)
+            return
+        assert told.rows is not None
+        net = {row: rows[row] - told.rows[row] for row in {**rows, **told.rows} if rows[row] != told.rows[row]}
+        yield from self._moved(told.standing.lsn, net)
+
+    def change(self, net: Mapping[ResultRow, int], position: Position) -> Iterator[Delta]:
+        """Rows came and went; nothing is told if none did."""
+        if not net:
+            return
+        for row, weight in net.items():
+            self.rows[row] += weight
+            if not self.rows[row]:
+                del self.rows[row]
+        self._hash = shifted(self._hash, net.items())
+        from_lsn, self.position = self.position.lsn, position
+        yield from self._moved(from_lsn, net)
+
+    def progress(self, position: Position) -> Iterator[Delta]:
+        """The state is the same at a later commit, and readers must stand there to go on with others."""
+        if position > self.position:
+            from_lsn, self.position = self.position.lsn, position
+            yield from self._moved(from_lsn, {})
+
+    def whole(self) -> Iterator[Delta]:
+        """The result for one who has nothing."""
+        return self._full(Lsn(0), FULL_REASON_FIRST)
+
+    @property
+    def state(self) -> State:
+        """What readers know now."""
+        standing = Standing(self._history, self.position.lsn, self.position.moment_us)
+        return State(standing, Counter(self.rows), columns_key(self._columns))
+
+    def _why_full(self, told: State) -> FullReason | None:
+        if told.standing.history != self._history:
+            return FULL_REASON_NEW_HISTORY
+        if told.is_error:
+            return FULL_REASON_RECOVERED
+        if told.rows is None:
+            return FULL_REASON_STATE_LOST
+        return FULL_REASON_SCHEMA_CHANGED if told.columns != columns_key(self._columns) else None
+
+    def _moved(self, from_lsn: int, net: Mapping[ResultRow, int]) -> Iterator[Delta]:
+        delta = self._delta(from_lsn)
+        delta.kind = DELTA_KIND_NET if net else DELTA_KIND_PROGRESS
+        return cut(delta, net.items())
+
+    def _full(self, from_lsn: int, reason: FullReason) -> Iterator[Delta]:
+        delta = self._delta(from_lsn)
+        delta.kind, delta.full_reason = DELTA_KIND_FULL, reason
+        delta.columns.extend(self._columns)
+        return cut(delta, self.rows.items())
+
+    def _delta(self, from_lsn: int) -> Delta:
+        return Delta(
+            query_id=self._query_id,
+            from_lsn=from_lsn,
+            to_lsn=self.position.lsn,
+            moment_us=self.position.moment_us,
+            history=self._history,
+            key_positions=self._key_positions,
+            state_hash=self._hash,
+            row_count=self.rows.total(),
+        )
+
+
+def error_delta(query_id: bytes, history: int, position: Position, sqlstate: str, message: str) -> Delta:
+    return Delta(
+        query_id=query_id,
+        to_lsn=position.lsn,
+        moment_us=position.moment_us,
+        history=history,
+        kind=DELTA_KIND_ERROR,
+        last=True,
+        error_sqlstate=sqlstate,
+        error_message=message,
+    )
+
+
+def columns_key(columns: Iterable[ResultColumn]) -> tuple[bytes, ...]:
+    """Columns that can be compared."""
+    return tuple(column.SerializeToString(deterministic=True) for column in columns)

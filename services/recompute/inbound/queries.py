@@ -1,0 +1,80 @@
+"""The topic `queries`: which partitions are ours, and which queries are in them."""
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from proto.tidewire.v1.queries_pb2 import Query
+from proto.topics import QUERIES
+from services.chassis.kafka import GroupReader, Kafka, Partition
+
+GROUP = "recompute"
+MESSAGES_A_READ = 500
+
+
+class Gained(Struct, frozen=True, tag=True):
+    partitions: tuple[int, ...]
+
+
+class Lost(Struct, frozen=True, tag=True):
+    partitions: tuple[int, ...]
+
+
+class Wanted(Struct, frozen=True, tag=True):
+    """A query with its requests for whole results; may come again with others."""
+
+    partition: int
+    query: Query
+
+
+class Ended(Struct, frozen=True, tag=True):
+    query_id: bytes
+
+
+QueriesEvent: TypeAlias = Gained | Lost | Wanted | Ended
+
+
+class Queries:
+    """A member of the group. No offset is committed: whoever gains a partition reads its queries from the beginning."""
+
+    def __init__(self, kafka: Kafka, *, session_timeout_ms: int) -> None:
+        self._events: list[QueriesEvent] = []
+        self._owned: set[int] = set()
+        self._reader = GroupReader(
+            kafka,
+            [QUERIES.name],
+            group=GROUP,
+            client_id=GROUP,
+            on_assign=self._gained,
+            on_revoke=self._lost,
+            extra={"session.timeout.ms": session_timeout_ms, "heartbeat.interval.ms": session_timeout_ms // 4},
+        )
+
+    def read(self, timeout_s: float) -> list[QueriesEvent]:
+        """What is at hand; a partition is gained before its queries come."""
+        messages = self._reader.read(MESSAGES_A_READ, timeout_s)
+        events, self._events = self._events, []
+        for message in messages:
+            number = self._reader.partition_of(message).number
+            key, value = message.key(), message.value()
+            assert key is not None
+            if number in self._owned:
+                events.append(Ended(key) if value is None else Wanted(number, QUERIES.decode(value)))
+        return events
+
+    @property
+    def owns_any(self) -> bool:
+        return bool(self._owned)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _gained(self, partitions: list[Partition]) -> None:
+        numbers = tuple(partition.number for partition in partitions)
+        self._owned.update(numbers)
+        self._events.append(Gained(numbers))
+
+    def _lost(self, partitions: list[Partition]) -> None:
+        numbers = tuple(partition.number for partition in partitions)
+        self._owned.difference_update(numbers)
+        self._events.append(Lost(numbers))

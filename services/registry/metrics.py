@@ -1,0 +1,13 @@
+"""What the registry counts."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+class Metrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.commands = Counter(
+            "tidewire_registry_commands_total", "Commands carried out.", ("command",), registry=registry
+        )
+        self.refused = Counter("tidewire_registry_refused_total", "Subscriptions refused.", registry=registry)
+        self.subscriptions = Gauge("tidewire_registry_subscriptions", "Subscriptions that live.", registry=registry)
+        self.queries = Gauge("tidewire_registry_queries", "Different queries among them.", registry=registry)

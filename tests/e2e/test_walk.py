@@ -1,0 +1,194 @@
+"""One commit walks through every service: V18–V26, V31–V39, V41."""
+
+import time
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from proto.pgwire.live import NO_SUBSCRIPTION, Ack, Data, Refused, Update
+
+QUERY = "SELECT id, status FROM orders WHERE customer = 7"
+
+
+@pytest.fixture(scope="module")
+def orders(walk):
+    with walk.connect() as connection:
+        connection.execute("CREATE TABLE orders (id int PRIMARY KEY, customer int NOT NULL, status text, note text)")
+        connection.execute("INSERT INTO orders SELECT n, n % 10, 'new', repeat('x', n) FROM generate_series(1, 100) n")
+        yield connection
+
+
+def answer(connection, sql):
+    """What PostgreSQL answers, as the rows of a message."""
+    cursor = psycopg.ClientCursor(connection)
+    return sorted(tuple(None if v is None else str(v).encode() for v in row) for row in cursor.execute(sql))
+
+
+def subscribed(client, sql, *arguments):
+    """Subscribe and take Ack and first result."""
+    messages = client.subscribe(sql, *arguments)
+    ack = next(messages)
+    assert isinstance(ack, Ack), ack
+    first = next(messages)
+    assert isinstance(first, Data), first
+    return ack, first, messages
+
+
+def merged(rows, message, key=0):
+    """The result of a client that applied one more message."""
+    held = {row[key]: row for row in rows}
+    for row in message.rows:
+        if message.update is Update.DELETE:
+            assert held.pop(row[key]) == row
+        else:
+            held[row[key]] = row
+    return sorted(held.values())
+
+
+def test_a_commit_walks_to_the_client(walk, orders):
+    with walk.live() as client:
+        ack, first, messages = subscribed(client, QUERY)
+        assert (ack.tables, ack.subscription.version, first.subscription) == (1, 4, ack.subscription)
+        assert (first.update, sorted(first.rows)) == (Update.FULL, answer(orders, QUERY))
+
+        orders.execute("INSERT INTO orders VALUES (1000, 7, 'new'), (1001, 8, 'new')")
+        assert next(messages) == Data(ack.subscription, Update.INSERT, ((b"1000", b"new"),))
+
+        orders.execute("UPDATE orders SET status = 'paid' WHERE id IN (1000, 1001)")
+        assert next(messages) == Data(ack.subscription, Update.UPDATE, ((b"1000", b"paid"),))
+
+        orders.execute("UPDATE orders SET customer = 8 WHERE id = 1000")
+        assert next(messages) == Data(ack.subscription, Update.DELETE, ((b"1000", b"paid"),))
+
+        orders.execute("UPDATE orders SET customer = 7, status = NULL WHERE id = 1001")
+        assert next(messages) == Data(ack.subscription, Update.INSERT, ((b"1001", None),))
+
+        orders.execute("DELETE FROM orders WHERE id IN (1000, 1001)")
+        assert next(messages) == Data(ack.subscription, Update.DELETE, ((b"1001", None),))
+
+        # One transaction, three kinds: deletes, then updates, then inserts.
+        with orders.transaction():
+            orders.execute("INSERT INTO orders VALUES (1002, 7, 'new')")
+            orders.execute("UPDATE orders SET status = 'sent' WHERE id = 7")
+            orders.execute("DELETE FROM orders WHERE id = 17")
+        three = [next(messages) for _ in range(3)]
+        assert [message.update for message in three] == [Update.DELETE, Update.UPDATE, Update.INSERT]
+        rows = sorted(first.rows)
+        for message in three:
+            rows = merged(rows, message)
+        assert rows == answer(orders, QUERY)
+
+
+def test_what_does_not_concern_a_result_is_not_sent(walk, orders):
+    with walk.live() as client:
+        ack, _, _ = subscribed(client, QUERY)
+        orders.execute("UPDATE orders SET note = 'other' WHERE customer = 7")
+        orders.execute("UPDATE orders SET status = 'other' WHERE customer = 3")
+        orders.execute("INSERT INTO orders VALUES (2000, 7, 'last')")
+        assert client.next_message(30.0) == Data(ack.subscription, Update.INSERT, ((b"2000", b"last"),))
+        orders.execute("DELETE FROM orders WHERE id = 2000")
+
+
+def test_ordinary_sql_works_on_the_same_connection(walk, orders):
+    with walk.live() as client:
+        client.query("BEGIN")
+        ack, first, messages = subscribed(client, "SELECT * FROM orders WHERE id = $1 AND status <> 'gone'", ["3001"])
+        assert first.rows == ()
+        client.query("INSERT INTO orders VALUES (3001, 1, 'mine', 'n')")
+        assert client.query("SELECT count(*) FROM orders WHERE id = 3001") == [(b"1",)]
+        assert client.next_message(0.5) is None  # not committed
+        client.query("COMMIT")
+        assert next(messages) == Data(ack.subscription, Update.INSERT, ((b"3001", b"1", b"mine", b"n"),))
+        client.unsubscribe(ack.subscription)
+        client.query("DELETE FROM orders WHERE id = 3001")
+        assert client.next_message(1.0) is None
+
+
+def test_a_subscribe_contains_the_clients_own_commit(walk, orders):
+    with walk.live() as client:
+        for number in range(4000, 4003):
+            client.query(f"INSERT INTO orders VALUES ({number}, 40, 'own')")
+            ack, first, _ = subscribed(client, "SELECT id FROM orders WHERE customer = 40")
+            assert (str(number).encode(),) in first.rows
+            client.unsubscribe(ack.subscription)
+
+
+def test_a_pause_is_caught_up_by_the_next_change(walk, orders):
+    with walk.live() as client:
+        ack, _, messages = subscribed(client, "SELECT id, status FROM orders WHERE customer = 50")
+        client.pause(ack.subscription)
+        client.query("INSERT INTO orders VALUES (5000, 50, 'a')")
+        client.query("INSERT INTO orders VALUES (5001, 50, 'a')")
+        client.query("DELETE FROM orders WHERE id = 5000")
+        assert client.next_message(2.0) is None
+        client.resume(ack.subscription)
+        assert client.next_message(0.5) is None
+        client.query("INSERT INTO orders VALUES (5002, 50, 'b')")
+        message = next(messages)
+        assert (message.update, sorted(message.rows)) == (Update.INSERT, [(b"5001", b"a"), (b"5002", b"b")])
+
+
+def test_a_filter_narrows_the_result(walk, orders):
+    with walk.live() as client:
+        client.query("INSERT INTO orders VALUES (6000, 60, 'open'), (6001, 60, 'done')")
+        ack, first, messages = subscribed(
+            client, "SELECT id, status FROM orders WHERE customer = 60", (), "status = 'open'"
+        )
+        assert first.rows == ((b"6000", b"open"),)
+        client.query("UPDATE orders SET status = 'done' WHERE id = 6000")
+        assert next(messages) == Data(ack.subscription, Update.DELETE, ((b"6000", b"open"),))
+
+
+def test_nonsense_and_the_unsupported_are_refused_in_words(walk, orders):
+    def refused(client, *arguments):
+        message = next(client.subscribe(*arguments))
+        assert isinstance(message, Refused), message
+        return message.subscription == NO_SUBSCRIPTION, message.message
+
+    with walk.live() as client:
+        zero, words = refused(client, "SELEKT * FORM orders")
+        assert zero and words.startswith("Parse error: ")
+        zero, words = refused(client, "SELECT id FROM orders", (), "SELECT * FROM")
+        assert zero and words.startswith("Filter parse error: ")
+        assert refused(client, "UPDATE orders SET status = 'x'") == (False, "Only SELECT queries can be subscribed to")
+        assert refused(client, "SELECT * FROM nowhere") == (False, "Execution error: table 'nowhere' does not exist")
+        ack = next(client.subscribe("SELECT count(*) FROM orders"))
+        error = client.next_message(30.0)
+        assert isinstance(ack, Ack) and error == Refused(
+            ack.subscription, "not supported yet: COUNT(*) in the select list"
+        )
+        assert client.query("SELECT count(*) FROM orders WHERE status = 'x'") == [(b"0",)]
+    with walk.connect() as connection:
+        connection.execute("CREATE ROLE stranger LOGIN PASSWORD 'stranger'")
+    parts = {**psycopg.conninfo.conninfo_to_dict(walk.gateway_dsn), "user": "stranger", "password": "stranger"}
+    from services.devstack.live_client import LiveConnection
+
+    with LiveConnection(psycopg.conninfo.make_conninfo(**parts)) as client:
+        assert refused(client, QUERY) == (False, "Execution error: permission denied for table 'orders'")
+    with walk.connect() as connection:
+        connection.execute("DROP ROLE stranger")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["fanout", "recompute", "registry"])
+def test_after_a_kill_the_next_change_still_arrives(walk, orders, victim):
+    with walk.live() as client:
+        ack, first, messages = subscribed(client, "SELECT id, status FROM orders WHERE customer = 9")
+        rows = sorted(first.rows)
+        walk.kill(victim)
+        orders.execute("INSERT INTO orders VALUES (9000, 9, %s)", [victim])
+        walk.start(victim)
+        began = time.monotonic()
+        rows = merged(rows, next(messages))
+        took_s = time.monotonic() - began
+        assert rows == answer(orders, "SELECT id, status FROM orders WHERE customer = 9")
+        assert took_s < 60
+        orders.execute("DELETE FROM orders WHERE id = 9000")
+        rows = merged(rows, next(messages))
+        assert rows == answer(orders, "SELECT id, status FROM orders WHERE customer = 9")
+        # A new subscription works as well.
+        walk.wait_ready(victim)
+        _, again, _ = subscribed(client, "SELECT id FROM orders WHERE customer = 9 AND id > 10")
+        assert sorted(again.rows) == answer(orders, "SELECT id FROM orders WHERE customer = 9 AND id > 10")
+        assert isinstance(ack.subscription, UUID)
