@@ -8,11 +8,12 @@ every transaction of the log up to F that S does not see.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
+from typing import LiteralString
 
 import psycopg
 from msgspec import Struct
 
-from proto.positions import Lsn, Xid
+from proto.positions import Lsn, Xid, parse_lsn
 from proto.streams.changes import BarrierPassed, ChangeEvent, Committed, HistoryBegan, Idle, SchemaSeen
 from services.chassis import barrier
 
@@ -62,6 +63,8 @@ class Exported(Struct, frozen=True):
     snapshot: Snapshot
     name: str
     barrier_id: str
+    # All that committed before this position, and was not waiting for a standby, is visible.
+    lsn: Lsn
 
 
 @contextmanager
@@ -71,25 +74,29 @@ def export(connection: psycopg.Connection, fencing: psycopg.Connection) -> Itera
     Both must be in autocommit mode and idle. An ordinary snapshot, not the one of a new slot: creating a slot waits for
     every transaction that is writing.
     """
+    (lsn,) = _one(connection, "SELECT pg_current_wal_insert_lsn()::text")
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        row = connection.execute("SELECT pg_current_snapshot()::text, pg_export_snapshot()").fetchone()
-        assert row is not None
+        snapshot, name = _one(connection, "SELECT pg_current_snapshot()::text, pg_export_snapshot()")
         # Only behind the snapshot: whatever S sees has committed in front of this fence.
-        yield Exported(Snapshot.parse(row[0]), row[1], barrier.emit(fencing))
+        yield Exported(Snapshot.parse(snapshot), name, barrier.emit(fencing), parse_lsn(lsn))
 
 
 def bound(connection: psycopg.Connection) -> int:
     """The xid that no transaction has got yet: taken while the reader stands somewhere, it bounds what was before."""
-    row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone()
+    return int(_one(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")[0])
+
+
+def _one(connection: psycopg.Connection, query: LiteralString) -> tuple[str, ...]:
+    row = connection.execute(query).fetchone()
     assert row is not None
-    return int(row[0])
+    return row
 
 
 class Standing(Enum):
     BEFORE_FENCE = "before the fence"
     COMPLETE = "complete"
-    # A new history began before the fence: take another snapshot.
+    # A new history began between the snapshot and the fence: take another snapshot.
     BROKEN = "broken"
 
 
@@ -107,7 +114,7 @@ class Prefix:
     def __init__(self, exported: Exported, *, bound: int) -> None:
         self.standing = Standing.BEFORE_FENCE
         self.lsn: Lsn | None = None
-        self._snapshot, self._barrier_id = exported.snapshot, exported.barrier_id
+        self._snapshot, self._barrier_id, self._lsn = exported.snapshot, exported.barrier_id, exported.lsn
         self._unproven = {xid for xid in exported.snapshot.in_progress if xid < bound}
         self._open: list[ChangeEvent] = []
         self._passed = False
@@ -121,10 +128,11 @@ class Prefix:
         """The whole transaction that this event ends, if it must be applied; else nothing."""
         if self.standing is not Standing.BEFORE_FENCE:
             return []
-        if isinstance(event, HistoryBegan):
-            self.standing, self._open = Standing.BROKEN, []
-            return []
-        if isinstance(event, Idle):
+        if isinstance(event, HistoryBegan | Idle):
+            if isinstance(event, HistoryBegan):
+                self._open = []
+                # Of a history that began before S, all is here that S may lack.
+                self.standing = Standing.BROKEN if event.lsn > self._lsn else self.standing
             return []
         self._open.append(event)
         if isinstance(event, BarrierPassed) and event.barrier_id == self._barrier_id:

@@ -11,7 +11,16 @@ from proto.streams.changes import ChangesReader
 from proto.streams.fencing import Writer as Identity
 from proto.tidewire.v1.changes_pb2 import ChangesRecord, Fence
 from services.capture.core.assembly import Assembly, Position
-from services.capture.core.continuity import BeginHistory, Continuity, Database, Ledger, Slot, Tail, judge
+from services.capture.core.continuity import (
+    SEQS_PER_HISTORY,
+    BeginHistory,
+    Continuity,
+    Database,
+    Ledger,
+    Slot,
+    Tail,
+    judge,
+)
 from services.capture.core.records import Header
 from services.capture.core.tail import Entry, fold, fold_from
 from tests.property.wal import Transaction, Walsender
@@ -204,6 +213,9 @@ class SimulatedCapture:
             return None
         epoch = max(noted.epoch, tail.epoch if tail else 0) + 1
         world.ledger = replace(noted, epoch=epoch)
+        if world.careful and isinstance(continuity, BeginHistory):
+            continuity = self._numbered(continuity, tail)
+            world.ledger = replace(world.ledger, history=continuity.history)
         yield
         system_identifier, timeline = world.cluster
         identity = Identity(epoch, self.writer)
@@ -231,11 +243,17 @@ class SimulatedCapture:
             return None
         yield
         if world.ledger.fenced < epoch:
-            world.ledger = replace(world.ledger, fenced=epoch, history=continuity.history)
+            world.ledger = replace(world.ledger, fenced=epoch, history=max(world.ledger.history, continuity.history))
             world.fence_offset = offset
         if isinstance(continuity, BeginHistory):
             return position
         return Position(before.committed_lsn, before.committed_seq)
+
+    def _numbered(self, continuity: BeginHistory, tail: Tail | None) -> BeginHistory:
+        """A history number that nobody else has or gets, as the epoch."""
+        history = max(self.world.ledger.history, tail.history if tail else 0) + 1
+        used = tail.committed_seq if tail else 0
+        return replace(continuity, history=history, first_seq=max((history - 1) * SEQS_PER_HISTORY, used) + 1)
 
     def _stream(self, position: Position) -> Generator[None, None, None]:
         self.position = position

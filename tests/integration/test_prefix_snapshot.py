@@ -1,0 +1,160 @@
+"""A snapshot taken in the midst of writers, and the log up to a fence, are exactly the table at that fence."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from proto.streams.changes import BarrierPassed, ChangeEvent, Committed, RowChanged, Truncated
+from services.chassis import barrier
+from services.chassis.changes import ChangesFollower
+from services.chassis.snapshot import Prefix, Standing, bound, export
+from tests.fixtures.capture import CapturedDatabase
+from tests.fixtures.postgres import PostgresServer, start_postgres
+
+TABLE = "CREATE TABLE account (id int PRIMARY KEY, amount int)"
+WITHIN_S = 60.0
+
+
+def apply(rows: dict[bytes, bytes], events: list[ChangeEvent]) -> None:
+    for event in events:
+        if isinstance(event, Truncated):
+            rows.clear()
+        elif isinstance(event, RowChanged):
+            if event.operation == "delete" or event.before is not None:
+                rows.pop(event.before[0])
+            if event.after is not None:
+                rows[event.after[0]] = event.after[1]
+
+
+def base(connection: psycopg.Connection) -> dict[bytes, bytes]:
+    rows = connection.execute("SELECT id::text, amount::text FROM account").fetchall()
+    return {key.encode(): amount.encode() for key, amount in rows}
+
+
+def events(follower: ChangesFollower) -> Iterator[ChangeEvent]:
+    deadline = time.monotonic() + WITHIN_S
+    while time.monotonic() < deadline:
+        yield from follower.read(0.2)
+    raise TimeoutError("the log did not come so far")
+
+
+def at_barrier(follower: ChangesFollower, prefix: Prefix, rows: dict[bytes, bytes], barrier_id: str) -> None:
+    """The state at the fence of `prefix` put into `rows`, then all that follows up to a later barrier."""
+    for event in events(follower):
+        if prefix.standing is Standing.COMPLETE:
+            apply(rows, [event])
+        else:
+            apply(rows, prefix.feed(event))
+        if isinstance(event, BarrierPassed) and event.barrier_id == barrier_id:
+            return
+
+
+class Writers:
+    """Sessions that move amounts about, with savepoints and rollbacks, until they are stopped."""
+
+    def __init__(self, dsn: str, count: int) -> None:
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._write, args=(dsn, number)) for number in range(count)]
+
+    def __enter__(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _write(self, dsn: str, number: int) -> None:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            turn = 0
+            while not self._over.is_set():
+                turn += 1
+                key = number * 1_000_000 + turn
+                with connection.transaction(force_rollback=turn % 7 == 0):
+                    connection.execute("INSERT INTO account VALUES (%s, 0)", (key,))
+                    with connection.transaction():
+                        connection.execute("UPDATE account SET amount = amount + 1 WHERE id = %s", (key,))
+                    if turn % 3 == 0:
+                        connection.execute("DELETE FROM account WHERE id = %s", (key - 2,))
+
+
+def test_snapshot_and_log_make_the_table_again_and_again(captured: CapturedDatabase):
+    captured.start().wait_ready()
+    with captured.connect() as reading, captured.connect() as fencing:
+        fencing.execute(TABLE)
+        for _ in range(5):
+            with Writers(captured.dsn, 4):
+                # Let them write a little before and after.
+                moved(fencing, by=40)
+                with export(reading, fencing) as exported:
+                    moved(fencing, by=40)
+                    rows = base(reading)
+            table, last = base(reading), barrier.emit(fencing)
+            follower, prefix = captured.follow(), Prefix(exported, bound=0)
+            at_barrier(follower, prefix, rows, last)
+            follower.close()
+            assert (prefix.standing, rows) == (Standing.COMPLETE, table)
+            fencing.execute("DELETE FROM account")
+
+
+def moved(connection: psycopg.Connection, by: int) -> None:
+    """Returns when so many transactions have begun."""
+    until = bound(connection) + by
+    deadline = time.monotonic() + WITHIN_S
+    while bound(connection) < until and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def waiting_server(tmp_path: Path) -> Iterator[PostgresServer]:
+    """A commit with synchronous_commit = on waits here for a standby that never comes."""
+    settings = {"synchronous_standby_names": "nobody", "synchronous_commit": "local"}
+    with start_postgres(tmp_path / "server", settings=settings) as server:
+        yield server
+
+
+def test_a_commit_that_is_in_the_log_and_not_yet_visible_is_not_lost(
+    waiting_server: PostgresServer, captured_at: Callable[[str], CapturedDatabase]
+):
+    captured = captured_at(waiting_server.dsn)
+    captured.start().wait_ready()
+    with captured.connect() as reading, captured.connect() as fencing, captured.connect() as slow:
+        fencing.execute(TABLE)
+        slow.execute("SET synchronous_commit = on")
+        follower = captured.follow()
+        waiting = threading.Thread(target=slow.execute, args=("INSERT INTO account VALUES (1, 10)",))
+        waiting.start()
+        log, xid = [], 0
+        for event in events(follower):
+            log.append(event)
+            xid = event.xid if isinstance(event, RowChanged) else xid
+            if isinstance(event, Committed) and event.xid == xid:
+                break
+        begun_below = bound(fencing)
+        fencing.execute("INSERT INTO account VALUES (2, 20)")
+        with export(reading, fencing) as exported:
+            rows = base(reading)
+        assert rows == {b"2": b"20"}
+        assert not exported.snapshot.sees(xid)
+
+        late, early = Prefix(exported, bound=begun_below), Prefix(exported, bound=0)
+        for event in log:
+            apply(rows, early.feed(event))
+        for event in events(follower):
+            late.feed(event)
+            apply(rows, early.feed(event))
+            if early.standing is not Standing.BEFORE_FENCE:
+                break
+        follower.close()
+        assert rows == {b"1": b"10", b"2": b"20"}
+        # A reader that began behind the commit cannot know of it, and knows that.
+        assert late.unproven == {exported.snapshot.widened(xid)}
+
+        reading.execute("SELECT pg_cancel_backend(%s)", (slow.info.backend_pid,))
+        waiting.join()
+        assert base(reading) == rows
