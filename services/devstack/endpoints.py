@@ -15,6 +15,8 @@ def write(stack: Stack, process_ids: Mapping[str, int]) -> None:
         "postgres": stack.postgres.dsn(),
         "kafka": stack.kafka.address,
         "redis": stack.redis.url,
+        "gateway_pg": stack.gateway_pg,
+        "gateway_http": stack.gateway_http,
         "admin_token": stack.credentials.admin_token(),
         "services": dict(process_ids),
     }

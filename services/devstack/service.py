@@ -16,6 +16,7 @@ KAFKA = "TIDEWIRE_KAFKA_BOOTSTRAP"
 POSTGRES = "TIDEWIRE_POSTGRES_DSN"
 REDIS = "TIDEWIRE_REDIS_URL"
 HTTP_PORT = "TIDEWIRE_HTTP_PORT"
+GATEWAY_PORT = "TIDEWIRE_GATEWAY_PORT"
 
 
 class Declaration(Struct, frozen=True):
@@ -36,7 +37,13 @@ class Declaration(Struct, frozen=True):
 
 
 # Adding a service to the stack is adding it here and to docker-compose.yml.
-DECLARED = (Declaration("capture", ("postgres", "kafka"), (KAFKA, POSTGRES), lag_metric="tidewire_capture_lag_bytes"),)
+DECLARED = (
+    Declaration("capture", ("postgres", "kafka"), (KAFKA, POSTGRES), lag_metric="tidewire_capture_lag_bytes"),
+    Declaration("registry", ("kafka",), (KAFKA,)),
+    Declaration("recompute", ("postgres", "kafka"), (KAFKA, POSTGRES)),
+    Declaration("fanout", ("kafka",), (KAFKA,)),
+    Declaration("gateway", ("postgres", "kafka"), (KAFKA, POSTGRES, GATEWAY_PORT)),
+)
 
 
 class Service(Struct, frozen=True, kw_only=True):

@@ -21,7 +21,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     postgres_port: int | None = None
     kafka_port: int | None = None
     redis_port: int | None = None
-    ready_within_s: float = 90.0
+    gateway_pg_port: int | None = None
+    # Spark takes ten seconds on an idle machine, and a minute on a crowded one.
+    ready_within_s: float = 180.0
 
 
 def load(environ: Mapping[str, str]) -> Settings:

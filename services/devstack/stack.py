@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from services.devstack import credentials, ports, postgres, redis, service
@@ -27,7 +28,18 @@ class Stack(Struct, frozen=True, kw_only=True):
     postgres: Postgres
     kafka: Kafka
     redis: Redis
+    gateway_pg_port: int
     services: tuple[Service, ...]
+
+    @property
+    def gateway_pg(self) -> str:
+        """PostgreSQL as the gateway shows it."""
+        return msgspec.structs.replace(self.postgres, port=self.gateway_pg_port).dsn()
+
+    @property
+    def gateway_http(self) -> str:
+        """So far the health page of the gateway: its HTTP doors are to come."""
+        return next(f"http://{each.address}" for each in self.services if each.name == "gateway")
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -37,8 +49,14 @@ class Stack(Struct, frozen=True, kw_only=True):
 
 def settle_ports(settings: Settings, home: Home) -> dict[str, int]:
     """Decide the ports of a stack that starts now, and remember them."""
-    fixed = {"postgres": settings.postgres_port, "kafka": settings.kafka_port, "redis": settings.redis_port}
-    names = ["postgres", "kafka", "kafka_controller", "redis", *(declared.name for declared in service.DECLARED)]
+    fixed = {
+        "postgres": settings.postgres_port,
+        "kafka": settings.kafka_port,
+        "redis": settings.redis_port,
+        "gateway_pg": settings.gateway_pg_port,
+    }
+    servers = ["postgres", "kafka", "kafka_controller", "redis", "gateway_pg"]
+    names = [*servers, *(declared.name for declared in service.DECLARED)]
     memory = ports.Ports(_memory(home))
     return {name: memory.take(name, fixed.get(name), f"{PREFIX}{name.upper()}_PORT") for name in names}
 
@@ -68,11 +86,24 @@ def assemble(settings: Settings, home: Home, port: Mapping[str, int]) -> Stack:
     index = Redis(
         program=redis.wheel_program(), data=home.data("redis"), port=port["redis"], password=secret.redis_password
     )
-    reach = {service.KAFKA: broker.address, service.POSTGRES: database.dsn(), service.REDIS: index.url}
+    reach = {
+        service.KAFKA: broker.address,
+        service.POSTGRES: database.dsn(),
+        service.REDIS: index.url,
+        service.GATEWAY_PORT: str(port["gateway_pg"]),
+    }
     own = (
         Service(declaration=each, port=port[each.name], settings=reach) for each in service.DECLARED if each.exists()
     )
-    return Stack(home=home, credentials=secret, postgres=database, kafka=broker, redis=index, services=tuple(own))
+    return Stack(
+        home=home,
+        credentials=secret,
+        postgres=database,
+        kafka=broker,
+        redis=index,
+        gateway_pg_port=port["gateway_pg"],
+        services=tuple(own),
+    )
 
 
 def server_major(programs: Path) -> int:

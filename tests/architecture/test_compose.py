@@ -10,8 +10,8 @@ from services.devstack.settings import PROJECT
 
 SERVERS = {"postgres", "kafka", "redis"}
 COMPOSE = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())["services"]
-# A container's health page is asked from outside it.
-ONLY_IN_CONTAINERS = {"TIDEWIRE_HTTP_HOST"}
+# A container's ports are reached from outside it.
+ONLY_IN_CONTAINERS = {"TIDEWIRE_HTTP_HOST", "TIDEWIRE_GATEWAY_HOST"}
 
 
 def test_the_services_are_the_same():
