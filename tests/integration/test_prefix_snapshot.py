@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -118,43 +119,58 @@ def waiting_server(tmp_path: Path) -> Iterator[PostgresServer]:
         yield server
 
 
+@contextmanager
+def commit_that_waits(captured: CapturedDatabase, statement: str) -> Iterator[None]:
+    """Its transaction is in the WAL, and visible to nobody until the block is left."""
+    with captured.connect() as slow, captured.connect() as releasing:
+        slow.execute("SET synchronous_commit = on")
+        waiting = threading.Thread(target=slow.execute, args=(statement,))
+        waiting.start()
+        try:
+            yield
+        finally:
+            releasing.execute("SELECT pg_cancel_backend(%s)", (slow.info.backend_pid,))
+            waiting.join()
+
+
+def up_to_the_first_row(stream: Iterator[ChangeEvent]) -> list[ChangeEvent]:
+    log, xid = [], 0
+    for event in stream:
+        log.append(event)
+        xid = event.xid if isinstance(event, RowChanged) else xid
+        if isinstance(event, Committed) and event.xid == xid:
+            break
+    return log
+
+
 def test_a_commit_that_is_in_the_log_and_not_yet_visible_is_not_lost(
     waiting_server: PostgresServer, captured_at: Callable[[str], CapturedDatabase]
 ):
     captured = captured_at(waiting_server.dsn)
     captured.start().wait_ready()
-    with captured.connect() as reading, captured.connect() as fencing, captured.connect() as slow:
+    with captured.connect() as reading, captured.connect() as fencing:
         fencing.execute(TABLE)
-        slow.execute("SET synchronous_commit = on")
         follower = captured.follow()
-        waiting = threading.Thread(target=slow.execute, args=("INSERT INTO account VALUES (1, 10)",))
-        waiting.start()
-        log, xid = [], 0
-        for event in events(follower):
-            log.append(event)
-            xid = event.xid if isinstance(event, RowChanged) else xid
-            if isinstance(event, Committed) and event.xid == xid:
-                break
-        begun_below = bound(fencing)
-        fencing.execute("INSERT INTO account VALUES (2, 20)")
-        with export(reading, fencing) as exported:
-            rows = base(reading)
-        assert rows == {b"2": b"20"}
-        assert not exported.snapshot.sees(xid)
+        stream = events(follower)
+        with commit_that_waits(captured, "INSERT INTO account VALUES (1, 10)"):
+            log = up_to_the_first_row(stream)
+            begun_below = bound(fencing)
+            fencing.execute("INSERT INTO account VALUES (2, 20)")
+            with export(reading, fencing) as exported:
+                rows = base(reading)
+            assert rows == {b"2": b"20"}
+            assert not exported.snapshot.sees(log[-1].xid)
 
-        late, early = Prefix(exported, bound=begun_below), Prefix(exported, bound=0)
-        for event in log:
-            apply(rows, early.feed(event))
-        for event in events(follower):
-            late.feed(event)
-            apply(rows, early.feed(event))
-            if early.standing is not Standing.BEFORE_FENCE:
-                break
+            late, early = Prefix(exported, bound=begun_below), Prefix(exported, bound=0)
+            for event in log:
+                apply(rows, early.feed(event))
+            for event in stream:
+                late.feed(event)
+                apply(rows, early.feed(event))
+                if early.standing is not Standing.BEFORE_FENCE:
+                    break
+            assert rows == {b"1": b"10", b"2": b"20"}
+            # A reader that began behind the commit cannot know of it, and knows that.
+            assert late.unproven == {exported.snapshot.widened(log[-1].xid)}
         follower.close()
-        assert rows == {b"1": b"10", b"2": b"20"}
-        # A reader that began behind the commit cannot know of it, and knows that.
-        assert late.unproven == {exported.snapshot.widened(xid)}
-
-        reading.execute("SELECT pg_cancel_backend(%s)", (slow.info.backend_pid,))
-        waiting.join()
         assert base(reading) == rows
