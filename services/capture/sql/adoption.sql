@@ -61,15 +61,20 @@ end $$;
 create or replace function tidewire.leave(rel oid) returns void
 language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
-    place record;
+    target text;
+    place name;
 begin
+    select format('%I.%I', n.nspname, c.relname) into strict target
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = rel;
+    if (select relkind from pg_class where oid = rel) = 'r' then
+        -- A sweep may be moving the table: its place is known once the sweep has let go of it.
+        execute format('lock table only %s in share update exclusive mode', target);
+    end if;
     for place in
-        select p.pubname, n.nspname, c.relname
-        from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
-        join pg_class c on c.oid = r.prrelid join pg_namespace n on n.oid = c.relnamespace
+        select p.pubname from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
         where r.prrelid = rel and p.pubname ~ '^tidewire(_[0-9]{2})?$'
     loop
-        execute format('alter publication %I drop table only %I.%I', place.pubname, place.nspname, place.relname);
+        execute format('alter publication %I drop table only %s', place, target);
     end loop;
 end $$;
 
