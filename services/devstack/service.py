@@ -40,7 +40,8 @@ class Declaration(Struct, frozen=True):
 DECLARED = (
     Declaration("capture", ("postgres", "kafka"), (KAFKA, POSTGRES), lag_metric="tidewire_capture_lag_bytes"),
     Declaration("registry", ("kafka",), (KAFKA,)),
-    Declaration("recompute", ("postgres", "kafka"), (KAFKA, POSTGRES)),
+    # Not after Kafka: Spark takes longer to start than Kafka does.
+    Declaration("recompute", ("postgres",), (KAFKA, POSTGRES)),
     Declaration("fanout", ("kafka",), (KAFKA,)),
     Declaration("gateway", ("postgres", "kafka"), (KAFKA, POSTGRES, GATEWAY_PORT)),
 )

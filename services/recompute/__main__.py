@@ -23,6 +23,8 @@ from services.recompute.worker import Worker
 # A turn may wait for a Spark job over a whole table.
 STALE_AFTER_S = 60.0
 LAST_FLUSH_S = 5.0
+# Spark may be up before Kafka is.
+KAFKA_WAIT_S = 60.0
 
 
 def main(settings: Settings) -> None:
@@ -37,7 +39,7 @@ def main(settings: Settings) -> None:
     own = settings.recompute
     spark = Spark(master=own.master, driver_memory=own.driver_memory, java_options=own.java_options)
     log.info("spark_started", master=own.master)
-    ensure_topics(settings.kafka, FLOW)
+    ensure_topics(settings.kafka, FLOW, timeout_s=KAFKA_WAIT_S)
     follower = ChangesFollower(settings.kafka, client_id="recompute")
     follower.from_near_end(own.lookback_records)
     commit_log = CommitLog(follower)

@@ -129,6 +129,9 @@ class Worker:
         live = self._queries.pop(query_id, None)
         if live is None:
             return
+        if live.told is not None:
+            # Its readers have not been told where it went on from there; it may only be an old record that is replayed.
+            self._told[query_id] = live.told
         self._metrics.queries.set(len(self._queries))
         for oid, held in list(self._tables.items()):
             held.queries.pop(query_id, None)

@@ -1,6 +1,7 @@
 """What a worker keeps: queries with their results, tables with their replicas, and where the log stands."""
 
 from collections import deque
+from typing import Protocol
 
 from proto.positions import Xid
 from proto.streams.changes import RowChanged, Truncated
@@ -9,10 +10,15 @@ from services.recompute.core.query import RowLocal, Select
 from services.recompute.core.replica import Replica
 from services.recompute.core.result import Result, State
 from services.recompute.core.table import Table
-from services.recompute.core.visibility import Snapshot
 
 # As many commits of the past as a snapshot is compared with.
 REMEMBERED_COMMITS = 10_000
+
+
+class Snapshot(Protocol):
+    """What a base was read from."""
+
+    def sees(self, xid: Xid) -> bool: ...
 
 
 class Failure(Exception):

@@ -8,10 +8,9 @@ from psycopg import sql
 
 from proto.pgoutput import PINNED_TEXT_SETTINGS
 from proto.rows import ResultRow
-from services.chassis import barrier
+from services.chassis import barrier, snapshot
 from services.chassis.postgres import Postgres, connect
 from services.recompute.core.table import Table, TableColumn
-from services.recompute.core.visibility import Snapshot
 from services.recompute.errors import RelationMissing
 
 APPLICATION_NAME = "tidewire recompute"
@@ -40,7 +39,7 @@ class Base(Struct, frozen=True):
 
     table: Table
     rows: list[ResultRow]
-    snapshot: Snapshot
+    snapshot: snapshot.Snapshot
     barrier_id: str
 
 
@@ -63,11 +62,11 @@ class Source:
 
     def load(self, oid: int, name: str) -> Base:
         """All rows of a table, in PostgreSQL's text under the settings that the log has."""
-        with self._connect(options=_pinned()) as connection:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
-            assert row is not None
-            barrier_id = self.emit_barrier()
+        with (
+            self._connect(options=_pinned()) as connection,
+            self._connect() as fencing,
+            snapshot.export(connection, fencing) as exported,
+        ):
             table = _describe(connection, oid, name)
             columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
             copy = sql.SQL("COPY (SELECT {} FROM ONLY {}) TO STDOUT").format(
@@ -75,7 +74,7 @@ class Source:
             )
             with connection.cursor().copy(copy) as stream:
                 rows = [tuple(None if v is None else v.encode() for v in values) for values in stream.rows()]
-            return Base(table, rows, Snapshot.parse(str(row[0])), barrier_id)
+            return Base(table, rows, exported.snapshot, exported.barrier_id)
 
     def emit_barrier(self) -> str:
         with self._connect() as connection:

@@ -51,16 +51,17 @@ class Queries:
         )
 
     def read(self, timeout_s: float) -> list[QueriesEvent]:
-        """What is at hand; a partition is gained before its queries come."""
+        """What is at hand: gains and losses first, then of each query the last that was said of it."""
         messages = self._reader.read(MESSAGES_A_READ, timeout_s)
         events, self._events = self._events, []
+        last: dict[bytes, QueriesEvent] = {}
         for message in messages:
             number = self._reader.partition_of(message).number
             key, value = message.key(), message.value()
             assert key is not None
             if number in self._owned:
-                events.append(Ended(key) if value is None else Wanted(number, QUERIES.decode(value)))
-        return events
+                last[key] = Ended(key) if value is None else Wanted(number, QUERIES.decode(value))
+        return [*events, *last.values()]
 
     @property
     def owns_any(self) -> bool:
