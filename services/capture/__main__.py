@@ -9,7 +9,7 @@ from structlog.typing import FilteringBoundLogger
 
 from proto.positions import format_lsn
 from proto.topics import FLOW
-from services.capture.errors import ReplicationEnded
+from services.capture.errors import ReplicationEnded, SlotTaken, Superseded
 from services.capture.inbound.replication import Replication
 from services.capture.metrics import Metrics
 from services.capture.outbound import watch
@@ -27,7 +27,7 @@ from services.chassis.run import Stop, Stopped, entry
 APPLICATION_NAME = "tidewire capture"
 
 # What another attempt in the same process may mend; anything else ends it.
-OUTAGES = (PostgresUnreachable, KafkaUnreachable, ReplicationEnded, psycopg.OperationalError)
+OUTAGES = (PostgresUnreachable, KafkaUnreachable, ReplicationEnded, SlotTaken, Superseded, psycopg.OperationalError)
 # A session that lasted was no attempt: the next pause is short again.
 LASTING_S = 60.0
 KAFKA_TIMEOUT_S = 5.0

@@ -43,6 +43,16 @@ class Superseded(Exception):
         self.epoch, self.by_epoch = epoch, by_epoch
 
 
+class SlotTaken(Exception):
+    """Another capture got the slot while this one was taking the log over."""
+
+    exit_code, retry = 1, True
+
+    def __init__(self, slot: str) -> None:
+        super().__init__(f"replication slot {slot!r} went to another capture during the takeover: start again")
+        self.slot = slot
+
+
 class ReplicationEnded(Exception):
     """The walsender ended the stream: server shutdown, slot taken or invalidated, connection lost."""
 

@@ -12,7 +12,7 @@ from proto.tidewire.v1.changes_pb2 import Fence, HistoryBegin
 from services.capture.core.assembly import Position
 from services.capture.core.continuity import BeginHistory, Continuity, Database, Tail, judge
 from services.capture.core.records import Header
-from services.capture.errors import SlotInUse
+from services.capture.errors import SlotInUse, SlotTaken
 from services.capture.inbound.replication import Replication
 from services.capture.outbound import ledger, slot
 from services.capture.outbound.changes import ChangesLog, LogTail
@@ -61,7 +61,7 @@ class Takeover:
         continuity, _ = self._judged(database)
         if isinstance(continuity, BeginHistory) and not continuity.keep_slot:
             self._log.warning("slot_created", because=HistoryBegin.Name(continuity.because), slot=self._settings.slot)
-            self._wait_for_slot(lambda: slot.drop(self._connection, self._settings.slot))
+            self._wait_for_slot(lambda: self._drop_slot(database))
             made = slot.create(self._connection, self._settings.slot, while_waiting=self._patience)
             self._start_replication()
             return database, continuity, self._read_tail(), made.confirmed_lsn
@@ -83,7 +83,16 @@ class Takeover:
     ) -> tuple[Header, Position]:
         """Make the log ours, and say where to go on."""
         noted = ledger.read(self._connection)
-        epoch = ledger.reserve_epoch(self._connection, above=tail.epoch if tail else 0)
+        begins = isinstance(continuity, BeginHistory)
+        epoch, history = ledger.reserve(
+            self._connection,
+            slot=self._settings.slot,
+            walsender_pid=self._replication.process_id,
+            above=tail.epoch if tail else 0,
+            history_above=continuity.history - 1 if begins else None,
+        )
+        if isinstance(continuity, BeginHistory):
+            continuity = continuity.numbered(history)
         header = Header(
             identity=Identity(epoch, writer),
             history=continuity.history,
@@ -109,6 +118,13 @@ class Takeover:
         if not isinstance(continuity, BeginHistory):
             position = Position(before.committed_lsn, before.committed_seq)
         return header, position
+
+    def _drop_slot(self, database: Database) -> None:
+        # Whoever held the slot while we waited may have begun the history that we were to begin.
+        continuity, _ = self._judged(database)
+        if not isinstance(continuity, BeginHistory) or continuity.keep_slot:
+            raise SlotTaken(self._settings.slot)
+        slot.drop(self._connection, self._settings.slot)
 
     def _start_replication(self) -> None:
         self._wait_for_slot(lambda: self._replication.start(self._publications))

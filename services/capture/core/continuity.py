@@ -3,6 +3,7 @@
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proto.positions import Lsn, Seq
 from proto.tidewire.v1.changes_pb2 import (
@@ -65,6 +66,10 @@ class BeginHistory(Struct, frozen=True):
     first_seq: Seq
     because: HistoryBegin
     keep_slot: bool
+
+    def numbered(self, history: int) -> "BeginHistory":
+        """The same under the number that was reserved, which is at least the one judged."""
+        return replace(self, history=history, first_seq=Seq(max((history - 1) * SEQS_PER_HISTORY + 1, self.first_seq)))
 
 
 Continuity: TypeAlias = Continue | BeginHistory

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from types import TracebackType
 
 import psycopg2
-from psycopg2.errors import ObjectInUse
+from psycopg2.errors import ObjectInUse, UndefinedObject
 from psycopg2.extensions import make_dsn
 from psycopg2.extras import LogicalReplicationConnection, ReplicationCursor
 
 from proto.pgoutput import PINNED_TEXT_SETTINGS
 from proto.positions import Lsn, parse_lsn
 from services.capture.core.continuity import Database
-from services.capture.errors import ReplicationEnded, SlotInUse, UndecodableWal
+from services.capture.errors import ReplicationEnded, SlotInUse, SlotTaken, UndecodableWal
 from services.chassis.postgres import Postgres, failure
 
 APPLICATION_NAME = "tidewire capture"
@@ -45,6 +45,11 @@ class Replication:
     ) -> None:
         self._connection.close()
 
+    @property
+    def process_id(self) -> int:
+        """The walsender's."""
+        return int(self._connection.get_backend_pid())
+
     def identify(self) -> Database:
         try:
             self._cursor.execute("IDENTIFY_SYSTEM")
@@ -68,6 +73,9 @@ class Replication:
             self._cursor.start_replication(slot_name=self._slot, options=options, decode=False, status_interval=1)
         except ObjectInUse as error:
             raise SlotInUse(self._slot, None) from error
+        except UndefinedObject as error:
+            # It was there a moment ago: another capture is making it anew.
+            raise SlotTaken(self._slot) from error
         except psycopg2.OperationalError as error:
             raise ReplicationEnded(str(error).strip()) from error
         except psycopg2.Error as error:

@@ -3,6 +3,7 @@
 import psycopg
 
 from services.capture.core.continuity import Ledger
+from services.capture.errors import SlotTaken
 
 
 class Noted(Ledger, frozen=True, kw_only=True):
@@ -18,17 +19,36 @@ def read(connection: psycopg.Connection) -> Noted:
     return Noted(epoch=epoch, fenced=fenced, history=history, fence_offset=fence_offset)
 
 
-def reserve_epoch(connection: psycopg.Connection, above: int) -> int:
-    """An epoch that no other capture has or gets, higher than any in the log."""
-    row = connection.execute(
-        "UPDATE tidewire.capture SET epoch = greatest(epoch, %s) + 1 RETURNING epoch", (above,)
-    ).fetchone()
+def reserve(
+    connection: psycopg.Connection, *, slot: str, walsender_pid: int, above: int, history_above: int | None
+) -> tuple[int, int]:
+    """An epoch, and a history if one begins, that no other capture has or gets, higher than any in the log.
+
+    Only while our walsender holds the slot: so a later holder has the higher epoch, and a capture that was stalled
+    behind its judgement cannot fence off the one that took its place.
+    """
+    with connection.transaction():
+        connection.execute("SELECT FROM tidewire.capture FOR UPDATE")
+        holder = connection.execute(
+            "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s", (slot,)
+        ).fetchone()
+        if holder is None or holder[0] != walsender_pid:
+            raise SlotTaken(slot)
+        row = connection.execute(
+            """
+            UPDATE tidewire.capture SET epoch = greatest(epoch, %s) + 1,
+                   history = CASE WHEN %s::bigint IS NULL THEN history ELSE greatest(history, %s::bigint) + 1 END
+            RETURNING epoch, history
+            """,
+            (above, history_above, history_above),
+        ).fetchone()
     assert row is not None
-    return int(row[0])
+    epoch, history = row
+    return epoch, history
 
 
 def note_fenced(connection: psycopg.Connection, *, epoch: int, history: int, fence_offset: int) -> None:
     connection.execute(
-        "UPDATE tidewire.capture SET fenced = %s, history = %s, fence_offset = %s WHERE fenced < %s",
+        "UPDATE tidewire.capture SET fenced = %s, history = greatest(history, %s), fence_offset = %s WHERE fenced < %s",
         (epoch, history, fence_offset, epoch),
     )
