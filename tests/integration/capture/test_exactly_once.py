@@ -12,8 +12,9 @@ from tests.fixtures.kafka import KafkaBroker, start_kafka
 from tests.fixtures.witness import Witness, commits_of, seen_by_reader
 from tests.integration.capture.workload import Workload
 
-# Segments so small that most transactions are cut, and a death often leaves half of one in the log.
-SETTINGS = {"slot_wait_s": "5", "wal_sender_timeout_ms": "1500", "segment_bytes": "600"}
+# Segments so small that most transactions are cut, and records so small that most segments go in pieces: a death often
+# leaves half of one in the log.
+SETTINGS = {"slot_wait_s": "5", "wal_sender_timeout_ms": "1500", "segment_bytes": "600", "record_bytes": "450"}
 
 
 class Havoc:
@@ -33,6 +34,14 @@ class Havoc:
         """A second death before the first restart is done."""
         self.capture.kill()
         self.capture = self._captured.start(**SETTINGS)
+
+    def end_walsender(self) -> None:
+        """The server ends the stream; the same process takes the log over again."""
+        self._let_work()
+        with self._captured.connect() as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = 'tidewire'"
+            )
 
     def kill_broker(self) -> None:
         self._let_work()
@@ -59,7 +68,8 @@ def run(captured: CapturedDatabase, broker: KafkaBroker, *, kills: int, broker_k
     with captured.connect() as connection:
         witness = Witness(connection)
         acts = [havoc.kill_capture] * kills + [havoc.kill_broker] * broker_kills
-        acts += [havoc.stall_replace_and_wake_capture] * stalls + [havoc.kill_capture_at_once] * (kills // 4)
+        acts += [havoc.stall_replace_and_wake_capture] * stalls
+        acts += [havoc.kill_capture_at_once, havoc.end_walsender] * (kills // 4)
         random.Random(3).shuffle(acts)
         with Workload(captured.dsn) as workload:
             for act in acts:
