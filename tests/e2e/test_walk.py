@@ -1,12 +1,12 @@
 """One commit walks through every service: V18–V26, V31–V39, V41."""
 
 import time
-from uuid import UUID
 
 import psycopg
 import pytest
 
 from proto.pgwire.live import NO_SUBSCRIPTION, Ack, Data, Refused, Update
+from services.devstack.live_client import LiveConnection
 
 QUERY = "SELECT id, status FROM orders WHERE customer = 7"
 
@@ -162,19 +162,59 @@ def test_nonsense_and_the_unsupported_are_refused_in_words(walk, orders):
     with walk.connect() as connection:
         connection.execute("CREATE ROLE stranger LOGIN PASSWORD 'stranger'")
     parts = {**psycopg.conninfo.conninfo_to_dict(walk.gateway_dsn), "user": "stranger", "password": "stranger"}
-    from services.devstack.live_client import LiveConnection
-
     with LiveConnection(psycopg.conninfo.make_conninfo(**parts)) as client:
         assert refused(client, QUERY) == (False, "Execution error: permission denied for table 'orders'")
     with walk.connect() as connection:
         connection.execute("DROP ROLE stranger")
 
 
+def test_two_clients_share_a_query_and_both_learn(walk, orders):
+    sql = "SELECT id FROM orders WHERE customer = 70"
+    with walk.live() as one, walk.live() as other:
+        first, _, of_one = subscribed(one, sql)
+        one.query("INSERT INTO orders VALUES (7000, 70, 'x')")
+        assert next(of_one) == Data(first.subscription, Update.INSERT, ((b"7000",),))
+        second, held, of_other = subscribed(other, "select id from orders where customer = 70 -- the same")
+        assert held.rows == ((b"7000",),)
+        one.query("DELETE FROM orders WHERE id = 7000")
+        assert next(of_one) == Data(first.subscription, Update.DELETE, ((b"7000",),))
+        assert next(of_other) == Data(second.subscription, Update.DELETE, ((b"7000",),))
+        other.unsubscribe(first.subscription)  # not its own: ignored
+        one.query("INSERT INTO orders VALUES (7001, 70, 'x')")
+        assert next(of_one) == Data(first.subscription, Update.INSERT, ((b"7001",),))
+        assert next(of_other) == Data(second.subscription, Update.INSERT, ((b"7001",),))
+
+
+def test_an_ordinary_client_cannot_tell_the_gateway_from_postgres(walk, orders):
+    with psycopg.connect(walk.gateway_dsn, autocommit=True) as client:
+        wide = client.execute("SELECT n, repeat('y', 1000) FROM generate_series(1, 5000) n").fetchall()
+        assert (len(wide), wide[-1]) == (5000, (5000, "y" * 1000))
+        client.execute("CREATE TEMP TABLE copied (n int, t text)")
+        with client.cursor().copy("COPY copied FROM STDIN") as copy:
+            for number in range(20_000):
+                copy.write_row((number, "z" * 20))
+        with client.cursor().copy("COPY copied TO STDOUT") as copy:
+            assert sum(1 for _ in copy.rows()) == 20_000
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            client.execute("SELECT 1 / %s", [0])
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            client.execute("SET statement_timeout = 50; SELECT pg_sleep(10)")
+
+
+def test_a_dropped_table_ends_its_subscriptions(walk, orders):
+    with walk.live() as client:
+        client.query("CREATE TABLE shortlived (id int PRIMARY KEY)")
+        ack, _, messages = subscribed(client, "SELECT id FROM shortlived")
+        client.query("DROP TABLE shortlived")
+        words = "Subscription invalidated: table 'shortlived' was dropped"
+        assert next(messages) == Refused(ack.subscription, words)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["fanout", "recompute", "registry"])
 def test_after_a_kill_the_next_change_still_arrives(walk, orders, victim):
     with walk.live() as client:
-        ack, first, messages = subscribed(client, "SELECT id, status FROM orders WHERE customer = 9")
+        _, first, messages = subscribed(client, "SELECT id, status FROM orders WHERE customer = 9")
         rows = sorted(first.rows)
         walk.kill(victim)
         orders.execute("INSERT INTO orders VALUES (9000, 9, %s)", [victim])
@@ -191,4 +231,3 @@ def test_after_a_kill_the_next_change_still_arrives(walk, orders, victim):
         walk.wait_ready(victim)
         _, again, _ = subscribed(client, "SELECT id FROM orders WHERE customer = 9 AND id > 10")
         assert sorted(again.rows) == answer(orders, "SELECT id FROM orders WHERE customer = 9 AND id > 10")
-        assert isinstance(ack.subscription, UUID)
