@@ -161,7 +161,7 @@ def _installation(connection: Connection) -> Finding:
     triggers, schema = one(
         connection,
         "select (select count(*)::int from pg_event_trigger where evtname = any (%s) and evtenabled <> 'D'), "
-        "to_regnamespace('tidewire') is not null",
+        "to_regnamespace('_tidewire') is not null",
         list(EVENT_TRIGGERS),
     )
     expected = len(ROWS_CHANGED) + 1

@@ -38,7 +38,7 @@ class _Row(NamedTuple):
 
 def examine_tables(connection: Connection) -> list[TableFinding]:
     """Every table that a user might expect to be captured; those in need of something first."""
-    (installed,) = connection.execute("select to_regclass('tidewire.coverage') is not null").fetchone() or (False,)
+    (installed,) = connection.execute("select to_regclass('_tidewire.coverage') is not null").fetchone() or (False,)
     version = connection.info.server_version
     found = [_judge(row, bool(installed), version) for row in _rows(connection)] + _foreign(connection)
     return sorted(found, key=lambda finding: (finding.level is Level.OK, finding.table))
@@ -74,7 +74,7 @@ def _judge(row: _Row, installed: bool, version: int) -> TableFinding:
         return _out(table, identity, "unlogged: not in the WAL", f"ALTER TABLE {table} SET LOGGED")
     if row.desired == "n":
         name = sql.Literal(table).as_string()
-        return _out(table, identity, "not tracked", f"SELECT tidewire.track({name}), if it should be")
+        return _out(table, identity, "not tracked", f"SELECT _tidewire.track({name}), if it should be")
     if not row.coverable:
         found = "no key and a virtual generated column: updates cannot be published, queries on it go to PostgreSQL"
         return _out(table, "none", found, f"ALTER TABLE {table} ADD PRIMARY KEY (…)")

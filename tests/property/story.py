@@ -22,7 +22,7 @@ from services.capture.core.continuity import Ledger
 from tests.property import wal
 from tests.property.captures import World
 
-SCHEMAS = ("public", "public", "public", "tidewire")
+SCHEMAS = ("public", "public", "public", "_tidewire")
 TABLES = range(len(SCHEMAS))
 ROWS = {"insert": wal.insert, "update": wal.update, "delete": wal.delete}
 
@@ -65,7 +65,7 @@ class Story:
         self.world = World(careful=careful)
         self._shapes = [
             wal.relation(
-                16384 + table, width=2, identity="df"[table % 2], schema="tidewire" if table == 3 else "public"
+                16384 + table, width=2, identity="df"[table % 2], schema="_tidewire" if table == 3 else "public"
             )
             for table in TABLES
         ]

@@ -68,7 +68,7 @@ def tuple_bytes(row: tuple) -> bytes:
 
 
 def tracked(shape: Relation) -> bool:
-    return shape.identity != "n" and shape.schema != "tidewire"
+    return shape.identity != "n" and shape.schema != "_tidewire"
 
 
 def insert(shape: Relation, value: bytes) -> Op:

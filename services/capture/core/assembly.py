@@ -19,7 +19,7 @@ from proto.pgoutput.messages import (
 from proto.positions import Lsn, Seq
 from proto.tidewire.v1.changes_pb2 import Segment
 
-OWN_SCHEMA = "tidewire"
+OWN_SCHEMA = "_tidewire"
 OWN_PREFIX = "tidewire."
 
 _LENGTH = Packed("!I")

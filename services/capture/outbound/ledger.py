@@ -13,7 +13,7 @@ class Noted(Ledger, frozen=True, kw_only=True):
 
 
 def read(connection: psycopg.Connection) -> Noted:
-    row = connection.execute("SELECT epoch, fenced, history, fence_offset FROM tidewire.capture").fetchone()
+    row = connection.execute("SELECT epoch, fenced, history, fence_offset FROM _tidewire.capture").fetchone()
     assert row is not None
     epoch, fenced, history, fence_offset = row
     return Noted(epoch=epoch, fenced=fenced, history=history, fence_offset=fence_offset)
@@ -28,7 +28,7 @@ def reserve(
     behind its judgement cannot fence off the one that took its place.
     """
     with connection.transaction():
-        connection.execute("SELECT FROM tidewire.capture FOR UPDATE")
+        connection.execute("SELECT FROM _tidewire.capture FOR UPDATE")
         holder = connection.execute(
             "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s", (slot,)
         ).fetchone()
@@ -36,7 +36,7 @@ def reserve(
             raise SlotTaken(slot)
         row = connection.execute(
             """
-            UPDATE tidewire.capture SET epoch = greatest(epoch, %s) + 1,
+            UPDATE _tidewire.capture SET epoch = greatest(epoch, %s) + 1,
                    history = CASE WHEN %s::bigint IS NULL THEN history ELSE greatest(history, %s::bigint) + 1 END
             RETURNING epoch, history
             """,
@@ -49,6 +49,7 @@ def reserve(
 
 def note_fenced(connection: psycopg.Connection, *, epoch: int, history: int, fence_offset: int) -> None:
     connection.execute(
-        "UPDATE tidewire.capture SET fenced = %s, history = greatest(history, %s), fence_offset = %s WHERE fenced < %s",
+        "UPDATE _tidewire.capture SET fenced = %s, history = greatest(history, %s), fence_offset = %s"
+        " WHERE fenced < %s",
         (epoch, history, fence_offset, epoch),
     )

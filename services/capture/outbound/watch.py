@@ -63,7 +63,7 @@ def check(connection: Connection) -> None:
         select current_user::text, current_database()::text,
                r.rolsuper or r.rolreplication or exists (
                    select from pg_roles g where g.rolname = 'rds_replication' and pg_has_role(g.oid, 'member')),
-               has_database_privilege(current_database(), 'create') or to_regnamespace('tidewire') is not null
+               has_database_privilege(current_database(), 'create') or to_regnamespace('_tidewire') is not null
         from pg_roles r where r.rolname = current_user
         """,
     )
@@ -93,9 +93,9 @@ def install(connection: Connection, lock_timeout_ms: int = 1000, give_up_after_s
 
 def sweep(connection: Connection) -> int:
     """Adopt what is not right yet, a table a transaction; return how many tables still wait for a lock."""
-    for (relid,) in connection.execute("select relid from tidewire.waiting()").fetchall():
-        connection.execute("select tidewire.adopt(%s)", [relid])
-    (count,) = one(connection, "select count(*)::int from tidewire.waiting() where uncovered")
+    for (relid,) in connection.execute("select relid from _tidewire.waiting()").fetchall():
+        connection.execute("select _tidewire.adopt(%s)", [relid])
+    (count,) = one(connection, "select count(*)::int from _tidewire.waiting() where uncovered")
     assert isinstance(count, int)
     return count
 
@@ -109,7 +109,7 @@ def publications(connection: Connection) -> list[str]:
 
 
 def tables_query() -> str:
-    """The query of tidewire.coverage, for a database in which nothing is installed."""
+    """The query of _tidewire.coverage, for a database in which nothing is installed."""
     return _script("tables.sql")
 
 
@@ -137,17 +137,17 @@ def _build(connection: Connection, lock_timeout_ms: int) -> tuple[str, ...]:
 def _run_scripts(connection: Connection) -> None:
     scripts = [
         _script("schema.sql"),
-        "drop view if exists tidewire.untracked, tidewire.pending, tidewire.coverage",
-        f"create view tidewire.coverage as {tables_query()}",
+        "drop view if exists _tidewire.untracked, _tidewire.pending, _tidewire.coverage",
+        f"create view _tidewire.coverage as {tables_query()}",
         *map(_script, _SCRIPTS),
     ]
     stamp = "Tidewire " + hashlib.sha256("".join(scripts).encode()).hexdigest()[:16]
-    (found,) = one(connection, "select obj_description(to_regnamespace('tidewire'), 'pg_namespace')")
+    (found,) = one(connection, "select obj_description(to_regnamespace('_tidewire'), 'pg_namespace')")
     if found == stamp:
         return
     for script in scripts:
         connection.execute(script.encode())
-    connection.execute(sql.SQL("comment on schema tidewire is {}").format(sql.Literal(stamp)))
+    connection.execute(sql.SQL("comment on schema _tidewire is {}").format(sql.Literal(stamp)))
 
 
 def _script(name: str) -> str:
@@ -188,7 +188,7 @@ def _create_event_trigger(connection: Connection, name: str) -> None:
     if tags:
         when = sql.SQL("when tag in ({})").format(sql.SQL(", ").join(map(sql.Literal, tags)))
     connection.execute(
-        sql.SQL("create event trigger {} on {} {} execute function tidewire.{}()").format(
+        sql.SQL("create event trigger {} on {} {} execute function _tidewire.{}()").format(
             sql.Identifier(name), sql.SQL(event), when, sql.Identifier(function)
         )
     )
@@ -199,7 +199,7 @@ def _create_event_trigger(connection: Connection, name: str) -> None:
 def _not_the_owner(connection: Connection) -> MissingPrivilege:
     role, owner = one(
         connection,
-        "select current_user::text, (select nspowner::regrole::text from pg_namespace where nspname = 'tidewire')",
+        "select current_user::text, (select nspowner::regrole::text from pg_namespace where nspname = '_tidewire')",
     )
     remedy = f"GRANT {owner} TO {sql.Identifier(str(role)).as_string()}, or connect as {owner}"
     return MissingPrivilege(str(role), "does not own the Tidewire that is installed here", remedy)

@@ -29,11 +29,11 @@ def uninstall(
             _patiently(connection, command, f"publication {name}", give_up_after_s)
             done.append(f"dropped publication {name}")
         done += _restore_identities(connection, give_up_after_s)
-        if _exists(connection, "select from pg_namespace where nspname = %s", "tidewire"):
+        if _exists(connection, "select from pg_namespace where nspname = %s", "_tidewire"):
             _patiently(
-                connection, sql.SQL("drop schema if exists tidewire cascade"), "schema tidewire", give_up_after_s
+                connection, sql.SQL("drop schema if exists _tidewire cascade"), "schema _tidewire", give_up_after_s
             )
-            done.append("dropped schema tidewire")
+            done.append("dropped schema _tidewire")
     finally:
         connection.execute("reset tidewire.inside")
         connection.execute("reset lock_timeout")
@@ -65,14 +65,14 @@ def _drop_slot(connection: Connection, slot: str, give_up_after_s: float) -> Ite
 
 
 def _restore_identities(connection: Connection, give_up_after_s: float) -> Iterator[str]:
-    if not _exists(connection, "select from pg_tables where schemaname = 'tidewire' and tablename = %s", "identities"):
+    if not _exists(connection, "select from pg_tables where schemaname = '_tidewire' and tablename = %s", "identities"):
         return
     changed = connection.execute(
         """
         select i.relid, format('%I.%I', n.nspname, c.relname), i.former::text, x.relname::text,
                c.relreplident = i.given and (i.given <> 'i' or exists (
                    select from pg_index g where g.indexrelid = i.given_index and g.indisreplident))
-        from tidewire.identities i
+        from _tidewire.identities i
         join pg_class c on c.oid = i.relid
         join pg_namespace n on n.oid = c.relnamespace
         left join pg_class x on x.oid = i.former_index and i.former = 'i'
@@ -90,7 +90,7 @@ def _restore_identities(connection: Connection, give_up_after_s: float) -> Itera
             yield f"restored the replica identity of {title}"
         else:
             yield f"left the replica identity of {title} as somebody else set it"
-        connection.execute("delete from tidewire.identities where relid = %s", [relid])
+        connection.execute("delete from _tidewire.identities where relid = %s", [relid])
 
 
 def _patiently(connection: Connection, command: sql.SQL | sql.Composed, what: str, give_up_after_s: float) -> None:

@@ -1,16 +1,16 @@
 -- Makes one table right: its replica identity first, then its place in the publications.
 
 -- Our own commands fire our event triggers too, which then look away. A failure takes the setting back with all the rest.
-create or replace function tidewire.look_away(away boolean) returns void
+create or replace function _tidewire.look_away(away boolean) returns void
 language sql set search_path = pg_catalog, pg_temp
 begin atomic
     select set_config('tidewire.inside', case when away then 'on' else 'off' end, true);
 end;
 
-create or replace function tidewire.remember(rel oid, given "char", given_index oid) returns void
+create or replace function _tidewire.remember(rel oid, given "char", given_index oid) returns void
 language sql set search_path = pg_catalog, pg_temp
 begin atomic
-    insert into tidewire.identities as i (relid, former, former_index, given, given_index)
+    insert into _tidewire.identities as i (relid, former, former_index, given, given_index)
     select c.oid, c.relreplident, (select x.indexrelid from pg_index x where x.indrelid = c.oid and x.indisreplident),
            remember.given, remember.given_index
     from pg_class c where c.oid = remember.rel
@@ -21,14 +21,14 @@ begin atomic
         given = excluded.given, given_index = excluded.given_index;
 end;
 
-create or replace function tidewire.identify(rel oid, given "char", given_index oid default null) returns void
+create or replace function _tidewire.identify(rel oid, given "char", given_index oid default null) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     target text;
 begin
     select format('%I.%I', n.nspname, c.relname) into strict target
     from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = rel;
-    perform tidewire.remember(rel, given, given_index);
+    perform _tidewire.remember(rel, given, given_index);
     execute format('alter table only %s replica identity %s', target, case given
         when 'd' then 'default' when 'f' then 'full' when 'n' then 'nothing'
         else format('using index %I', (select relname from pg_class where oid = given_index)) end);
@@ -37,7 +37,7 @@ end $$;
 -- ALTER PUBLICATION locks the publication until the transaction ends, and a user's transaction may be long. So triggers
 -- add to the nurseries (08 to 31), each taken by one transaction at a time, and the sweep moves tables on to the homes (00
 -- to 07). An empty nursery is taken first: a table that has to leave a publication must not wait for a stranger.
-create or replace function tidewire.nursery() returns text
+create or replace function _tidewire.nursery() returns text
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     pool record;
@@ -58,7 +58,7 @@ begin
     return null;
 end $$;
 
-create or replace function tidewire.leave(rel oid) returns void
+create or replace function _tidewire.leave(rel oid) returns void
 language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
     target text;
@@ -78,18 +78,18 @@ begin
     end loop;
 end $$;
 
-create or replace function tidewire.settle(rel oid, pool text) returns boolean
+create or replace function _tidewire.settle(rel oid, pool text) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     t record;
     stale name;
 begin
-    select * into t from tidewire.coverage c where c.relid = rel;
+    select * into t from _tidewire.coverage c where c.relid = rel;
     if not t.coverable and (t.pools <> '{}') then
-        perform tidewire.leave(rel);
+        perform _tidewire.leave(rel);
     end if;
     if t.identity <> t.desired then
-        perform tidewire.identify(rel, t.desired, case t.desired when 'i' then t.candidate end);
+        perform _tidewire.identify(rel, t.desired, case t.desired when 'i' then t.candidate end);
     end if;
     if t.persistence = 'p' and not t.listed then
         execute format('alter publication tidewire add table only %I.%I', t.schema, t.name);
@@ -108,7 +108,7 @@ begin
 end $$;
 
 -- Waiting for a lock makes others wait behind us, so there is no waiting for a transaction that is not about to end.
-create or replace function tidewire.hopeless(rel oid, alone boolean) returns boolean
+create or replace function _tidewire.hopeless(rel oid, alone boolean) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 begin atomic
     select exists (
@@ -120,56 +120,56 @@ begin atomic
 end;
 
 -- Whether no open transaction has added to these nurseries.
-create or replace function tidewire.free_to_move(pools name[]) returns boolean
+create or replace function _tidewire.free_to_move(pools name[]) returns boolean
 language sql set search_path = pg_catalog, pg_temp
 begin atomic
     select bool_and(pg_try_advisory_xact_lock(hashtext('tidewire.pool'), right(p, 2)::int)) from unnest(pools) p;
 end;
 
 -- What a sweep has to look at. A role that may only run capture asks through this, with the installer's eyes.
-create or replace function tidewire.waiting(out relid oid, out uncovered boolean) returns setof record
+create or replace function _tidewire.waiting(out relid oid, out uncovered boolean) returns setof record
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-    delete from tidewire.identities i where not exists (select from pg_class c where c.oid = i.relid);
-    return query select p.relid, not p.settled from tidewire.pending p order by p.settled, p.relid;
+    delete from _tidewire.identities i where not exists (select from pg_class c where c.oid = i.relid);
+    return query select p.relid, not p.settled from _tidewire.pending p order by p.settled, p.relid;
 end $$;
 
 -- Called for one table and one transaction at a time. Writers are shut out for a moment: a transaction that updated the
 -- table before it was published and commits after the mark would otherwise go missing.
-create or replace function tidewire.adopt(rel oid) returns boolean
+create or replace function _tidewire.adopt(rel oid) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' as $$
 declare
     t record;
     alone boolean;
 begin
-    select * into t from tidewire.pending p where p.relid = rel;
+    select * into t from _tidewire.pending p where p.relid = rel;
     if not found then
         return true;
     end if;
-    if t.settled and not t.relieved and not tidewire.free_to_move(t.pools) then
+    if t.settled and not t.relieved and not _tidewire.free_to_move(t.pools) then
         return true;
     end if;
     if not t.settled or t.relieved then
         alone := t.identity <> t.desired or t.relieved;
-        if tidewire.hopeless(rel, alone) then
+        if _tidewire.hopeless(rel, alone) then
             return false;
         end if;
         execute format('lock table only %I.%I in %s mode', t.schema, t.name,
             case when alone then 'access exclusive' else 'share row exclusive' end);
-        select * into t from tidewire.pending p where p.relid = rel;
+        select * into t from _tidewire.pending p where p.relid = rel;
         if not found then
             return true;
         end if;
     end if;
-    perform tidewire.look_away(true);
+    perform _tidewire.look_away(true);
     if t.relieved then
-        perform tidewire.identify(rel, 'd');
+        perform _tidewire.identify(rel, 'd');
     end if;
-    perform tidewire.settle(rel, t.home);
-    perform tidewire.look_away(false);
+    perform _tidewire.settle(rel, t.home);
+    perform _tidewire.look_away(false);
     if not t.settled or t.relieved then
-        perform tidewire.mark('TIDEWIRE ADOPT', tidewire.tables_of(array[rel]));
+        perform _tidewire.mark('TIDEWIRE ADOPT', _tidewire.tables_of(array[rel]));
     end if;
     return true;
 exception when others then
@@ -177,7 +177,7 @@ exception when others then
     return false;
 end $$;
 
-create or replace function tidewire.descendants(rels oid[]) returns setof oid
+create or replace function _tidewire.descendants(rels oid[]) returns setof oid
 language sql stable set search_path = pg_catalog, pg_temp
 begin atomic
     with recursive family(relid) as (
@@ -188,46 +188,46 @@ begin atomic
     select f.relid from family f;
 end;
 
-create or replace function tidewire.partitions(root oid) returns setof oid
+create or replace function _tidewire.partitions(root oid) returns setof oid
 language sql stable set search_path = pg_catalog, pg_temp
 begin atomic
-    select d from tidewire.descendants(array[root]) d join pg_class c on c.oid = d where d = root or c.relispartition;
+    select d from _tidewire.descendants(array[root]) d join pg_class c on c.oid = d where d = root or c.relispartition;
 end;
 
-create or replace function tidewire.untrack(tracked regclass) returns void
+create or replace function _tidewire.untrack(tracked regclass) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
     rel oid;
 begin
-    perform tidewire.look_away(true);
-    for rel in select f from tidewire.partitions(tracked) f loop
-        perform tidewire.leave(rel);
-        perform tidewire.identify(rel, 'n');
+    perform _tidewire.look_away(true);
+    for rel in select f from _tidewire.partitions(tracked) f loop
+        perform _tidewire.leave(rel);
+        perform _tidewire.identify(rel, 'n');
     end loop;
-    perform tidewire.look_away(false);
-    perform tidewire.mark('TIDEWIRE UNTRACK', tidewire.tables_of(array(select f from tidewire.partitions(tracked) f)));
+    perform _tidewire.look_away(false);
+    perform _tidewire.mark('TIDEWIRE UNTRACK', _tidewire.tables_of(array(select f from _tidewire.partitions(tracked) f)));
 end $$;
 
-create or replace function tidewire.track(untracked regclass) returns void
+create or replace function _tidewire.track(untracked regclass) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
     rel oid;
     was record;
 begin
-    perform tidewire.look_away(true);
-    for rel in select f from tidewire.partitions(untracked) f loop
-        select * into was from tidewire.identities i where i.relid = rel and i.given = 'n';
+    perform _tidewire.look_away(true);
+    for rel in select f from _tidewire.partitions(untracked) f loop
+        select * into was from _tidewire.identities i where i.relid = rel and i.given = 'n';
         if found and was.former <> 'n' and not (was.former = 'i' and not exists (select from pg_class where oid = was.former_index)) then
-            perform tidewire.identify(rel, was.former, was.former_index);
+            perform _tidewire.identify(rel, was.former, was.former_index);
         else
-            perform tidewire.identify(rel, 'd');
+            perform _tidewire.identify(rel, 'd');
         end if;
     end loop;
-    for rel in select f from tidewire.partitions(untracked) f join tidewire.coverage c on c.relid = f loop
-        perform tidewire.settle(rel, (select c.home from tidewire.coverage c where c.relid = rel));
+    for rel in select f from _tidewire.partitions(untracked) f join _tidewire.coverage c on c.relid = f loop
+        perform _tidewire.settle(rel, (select c.home from _tidewire.coverage c where c.relid = rel));
     end loop;
-    perform tidewire.look_away(false);
-    perform tidewire.mark('TIDEWIRE TRACK', tidewire.tables_of(array(select f from tidewire.partitions(untracked) f)));
+    perform _tidewire.look_away(false);
+    perform _tidewire.mark('TIDEWIRE TRACK', _tidewire.tables_of(array(select f from _tidewire.partitions(untracked) f)));
 end $$;

@@ -1,13 +1,13 @@
--- What is not right yet among tidewire.coverage, whose query is tables.sql. A table that was given FULL for want of a key
+-- What is not right yet among _tidewire.coverage, whose query is tables.sql. A table that was given FULL for want of a key
 -- is relieved of it when it has one; a FULL that the user chose stays.
-create view tidewire.pending as
+create view _tidewire.pending as
 select p.* from (
     select c.*, c.identity = 'f' and c.primary_key and c.settled and exists (
-               select from tidewire.identities i where i.relid = c.relid and i.given = 'f' and i.former = 'd') as relieved
-    from tidewire.coverage c
+               select from _tidewire.identities i where i.relid = c.relid and i.given = 'f' and i.former = 'd') as relieved
+    from _tidewire.coverage c
     where c.owned
 ) p
 where p.relieved or not p.settled or (p.coverable and p.pools <> array[p.home::name]);
 
-create view tidewire.untracked as
-select c.relid, c.schema, c.name from tidewire.coverage c where c.identity = 'n' or c.shunned;
+create view _tidewire.untracked as
+select c.relid, c.schema, c.name from _tidewire.coverage c where c.identity = 'n' or c.shunned;

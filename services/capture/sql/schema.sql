@@ -1,20 +1,20 @@
 -- What Tidewire keeps in the watched database. Every table has a key, so that no publication can make a write to it fail.
-create schema if not exists tidewire;
-revoke all on schema tidewire from public;
+create schema if not exists _tidewire;
+revoke all on schema _tidewire from public;
 
 -- What capture notes of its takeovers: an epoch is reserved here before it is used, and noted as fenced once its fence
 -- stands in the log. A log that is ahead of this row tells a database that was set back.
-create table if not exists tidewire.capture (
+create table if not exists _tidewire.capture (
     singleton    boolean primary key default true check (singleton),
     epoch        bigint not null default 0,
     fenced       bigint not null default 0,
     fence_offset bigint not null default 0,
     history      bigint not null default 0
 );
-insert into tidewire.capture default values on conflict do nothing;
+insert into _tidewire.capture default values on conflict do nothing;
 
 -- Replica identities that Tidewire changed: what stood there before the first change, and what it set last.
-create table if not exists tidewire.identities (
+create table if not exists _tidewire.identities (
     relid        oid primary key,
     former       "char" not null,
     former_index oid,

@@ -47,7 +47,7 @@ with facts as (
         ) u
     ) keys
     where c.relkind = 'r' and c.relpersistence <> 't' and c.oid >= 16384
-      and n.nspname not in ('tidewire', 'pg_catalog', 'information_schema', 'pg_toast')
+      and n.nspname not in ('_tidewire', 'pg_catalog', 'information_schema', 'pg_toast')
 ), wishes as (
     select facts.*,
            (case

@@ -1,7 +1,7 @@
 -- Event triggers. Whatever goes wrong in them is theirs: the user's statement never fails for it, and the sweep tries again.
 -- They change a table only under a lock that the user's own statement took: so they neither wait nor make others wait.
 
-create or replace function tidewire.commands_lock(rel oid) returns boolean
+create or replace function _tidewire.commands_lock(rel oid) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 begin atomic
     select exists (
@@ -11,27 +11,27 @@ begin atomic
           and l.mode = 'AccessExclusiveLock');
 end;
 
-create or replace function tidewire.settle_here(rels oid[], unlocked oid[]) returns void
+create or replace function _tidewire.settle_here(rels oid[], unlocked oid[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' as $$
 declare
     rel oid;
 begin
-    perform tidewire.look_away(true);
+    perform _tidewire.look_away(true);
     for rel in
-        select c.relid from tidewire.coverage c where c.relid = any (rels) and c.owned and not c.settled
+        select c.relid from _tidewire.coverage c where c.relid = any (rels) and c.owned and not c.settled
     loop
         begin
-            if rel = any (unlocked) or tidewire.commands_lock(rel) then
-                perform tidewire.settle(rel, tidewire.nursery());
+            if rel = any (unlocked) or _tidewire.commands_lock(rel) then
+                perform _tidewire.settle(rel, _tidewire.nursery());
             end if;
         exception when others then
             raise log 'tidewire: table % is left to the sweep: %', rel, sqlerrm;
         end;
     end loop;
-    perform tidewire.look_away(false);
+    perform _tidewire.look_away(false);
 end $$;
 
-create or replace function tidewire.touched() returns jsonb
+create or replace function _tidewire.touched() returns jsonb
 language sql set search_path = pg_catalog, pg_temp as $$
     select jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                'type', d.object_type,
@@ -46,10 +46,10 @@ language sql set search_path = pg_catalog, pg_temp as $$
     left join pg_attribute a on a.attrelid = c.oid and a.attnum = d.objsubid and d.objsubid > 0
     left join pg_type y on d.classid = 'pg_type'::regclass and y.oid = d.objid
     left join lateral pg_identify_object_as_address(d.classid, d.objid, 0) address on d.objid <> 0 and c.oid is null and y.oid is null
-    where coalesce(d.schema_name, '') not like 'pg\_temp%' and coalesce(d.schema_name, '') <> 'tidewire'
+    where coalesce(d.schema_name, '') not like 'pg\_temp%' and coalesce(d.schema_name, '') <> '_tidewire'
 $$;
 
-create or replace function tidewire.command_ended() returns event_trigger
+create or replace function _tidewire.command_ended() returns event_trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' as $$
 declare
     named oid[];
@@ -74,28 +74,28 @@ begin
             perform set_config('tidewire.aside', '', true);
         end if;
         if named is not null or aside is not null then
-            affected := array(select tidewire.descendants(named) union select unnest(aside));
-            perform tidewire.settle_here(affected, coalesce(created, '{}') || coalesce(aside, '{}'));
+            affected := array(select _tidewire.descendants(named) union select unnest(aside));
+            perform _tidewire.settle_here(affected, coalesce(created, '{}') || coalesce(aside, '{}'));
         end if;
     exception when others then
         raise log 'tidewire: % is left to the sweep: %', tg_tag, sqlerrm;
     end;
     begin
-        objects := tidewire.touched();
+        objects := _tidewire.touched();
         if objects is not null then
             affected := array(
-                select d from tidewire.descendants(named) d join pg_class c on c.oid = d
+                select d from _tidewire.descendants(named) d join pg_class c on c.oid = d
                 where c.relkind = 'r' and c.relpersistence <> 't');
-            perform tidewire.mark(tg_tag, tidewire.merged(objects, tidewire.tables_of(affected)));
+            perform _tidewire.mark(tg_tag, _tidewire.merged(objects, _tidewire.tables_of(affected)));
         end if;
     exception when others then
         raise log 'tidewire: % is marked without its objects: %', tg_tag, sqlerrm;
-        perform tidewire.mark_blank(tg_tag);
+        perform _tidewire.mark_blank(tg_tag);
     end;
 end $$;
 
 -- Each object once; the description of a table that says whether it is covered wins.
-create or replace function tidewire.merged(objects jsonb, tables jsonb) returns jsonb
+create or replace function _tidewire.merged(objects jsonb, tables jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp
 begin atomic
     select coalesce(jsonb_agg(o.object), '[]') from (
@@ -107,15 +107,15 @@ begin atomic
 end;
 
 -- A mark that names nothing stands for everything.
-create or replace function tidewire.mark_blank(tag text) returns void
+create or replace function _tidewire.mark_blank(tag text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-    perform tidewire.mark(tag, '[]');
+    perform _tidewire.mark(tag, '[]');
 exception when others then
     raise log 'tidewire: % is not marked: %', tag, sqlerrm;
 end $$;
 
-create or replace function tidewire.objects_dropped() returns event_trigger
+create or replace function _tidewire.objects_dropped() returns event_trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' as $$
 declare
     bereft oid[];
@@ -133,7 +133,7 @@ begin
             or (d.object_type = 'index' and d.original and c.relreplident = 'i'))
         where not d.is_temporary;
         if bereft is not null then
-            perform tidewire.settle_here(bereft, '{}');
+            perform _tidewire.settle_here(bereft, '{}');
         end if;
     exception when others then
         raise log 'tidewire: % is left to the sweep: %', tg_tag, sqlerrm;
@@ -150,20 +150,20 @@ begin
         into objects
         from pg_event_trigger_dropped_objects() d
         where not d.is_temporary and (d.original or d.classid = 'pg_class'::regclass)
-          and coalesce(d.schema_name, '') not in ('pg_toast', 'tidewire');
+          and coalesce(d.schema_name, '') not in ('pg_toast', '_tidewire');
         if objects is not null then
-            perform tidewire.mark(tg_tag, objects);
+            perform _tidewire.mark(tg_tag, objects);
         end if;
     exception when others then
         raise log 'tidewire: % is marked without its objects: %', tg_tag, sqlerrm;
-        perform tidewire.mark_blank(tg_tag);
+        perform _tidewire.mark_blank(tg_tag);
     end;
 end $$;
 
 -- PostgreSQL refuses SET UNLOGGED, and SET EXPRESSION of a virtual column, on a table that a publication lists, and DROP NOT
 -- NULL on a column of an identity index. Nothing but the text says that this is coming: members whose names stand in it
 -- step aside, and come back when the command has ended.
-create or replace function tidewire.command_starts() returns event_trigger
+create or replace function _tidewire.command_starts() returns event_trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' as $$
 declare
     context text;
@@ -172,16 +172,16 @@ begin
         return;
     end if;
     get diagnostics context = pg_context;
-    context := lower(concat_ws(E'\n', current_query(), context, tidewire.called_in(context)));
+    context := lower(concat_ws(E'\n', current_query(), context, _tidewire.called_in(context)));
     -- Cheaper than the pattern by far, and a script of a thousand commands is read a thousand times.
     if strpos(context, 'unlogged') > 0 or strpos(context, 'expression') > 0 or strpos(context, 'null') > 0 then
-        perform tidewire.make_way(context);
+        perform _tidewire.make_way(context);
     end if;
 exception when others then
     raise log 'tidewire: no way made for %: %', tg_tag, sqlerrm;
 end $$;
 
-create or replace function tidewire.make_way(command text) returns void
+create or replace function _tidewire.make_way(command text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     rel oid;
@@ -195,34 +195,34 @@ begin
         select string_agg(part, ';') into command from string_to_table(command, ';') part
         where part ~ '\m(unlogged|expression|drop\s+not\s+null)\M';
     end if;
-    perform tidewire.look_away(true);
+    perform _tidewire.look_away(true);
     for rel in
-        select d from tidewire.descendants(tidewire.named_in(command)) d
-        join tidewire.coverage v on v.relid = d and v.pools <> '{}'
+        select d from _tidewire.descendants(_tidewire.named_in(command)) d
+        join _tidewire.coverage v on v.relid = d and v.pools <> '{}'
     loop
         begin
             if command ~ '\m(unlogged|expression)\M' then
-                perform tidewire.leave(rel);
+                perform _tidewire.leave(rel);
                 aside := aside || rel;
             end if;
             if command ~ '\mdrop\s+not\s+null\M'
-               and exists (select from tidewire.identities i where i.relid = rel and i.given = 'i' and i.former <> 'i') then
-                perform tidewire.leave(rel);
-                perform tidewire.identify(rel, (select i.former from tidewire.identities i where i.relid = rel));
+               and exists (select from _tidewire.identities i where i.relid = rel and i.given = 'i' and i.former <> 'i') then
+                perform _tidewire.leave(rel);
+                perform _tidewire.identify(rel, (select i.former from _tidewire.identities i where i.relid = rel));
                 aside := aside || rel;
             end if;
         exception when others then
             raise log 'tidewire: table % does not step aside: %', rel, sqlerrm;
         end;
     end loop;
-    perform tidewire.look_away(false);
+    perform _tidewire.look_away(false);
     if aside <> '{}' then
         perform set_config('tidewire.aside', aside::text, true);
     end if;
 end $$;
 
 -- The text of SQL functions under way, which the context only names.
-create or replace function tidewire.called_in(context text) returns text
+create or replace function _tidewire.called_in(context text) returns text
 language sql stable set search_path = pg_catalog, pg_temp
 begin atomic
     select string_agg(p.prosrc, E'\n')
@@ -230,7 +230,7 @@ begin atomic
 end;
 
 -- Tables whose names are words of the command; all of them if it spells names by their code points.
-create or replace function tidewire.named_in(command text) returns oid[]
+create or replace function _tidewire.named_in(command text) returns oid[]
 language sql stable set search_path = pg_catalog, pg_temp
 begin atomic
     select array(

@@ -316,11 +316,11 @@ def test_a_table_that_is_untracked_reshaped_and_tracked_again_keeps_every_row_in
         connection.execute("CREATE TABLE goods (id int PRIMARY KEY, name text)")
         with connection.transaction():
             connection.execute("INSERT INTO goods VALUES (1, 'tea')")
-            connection.execute("SELECT tidewire.untrack('goods')")
+            connection.execute("SELECT _tidewire.untrack('goods')")
             connection.execute("INSERT INTO goods VALUES (2, 'unseen')")
             connection.execute("ALTER TABLE goods DROP COLUMN name")
             connection.execute("ALTER TABLE goods ADD COLUMN stock int")
-            connection.execute("SELECT tidewire.track('goods')")
+            connection.execute("SELECT _tidewire.track('goods')")
             connection.execute("INSERT INTO goods VALUES (3, 30)")
     rows = [shown(event) for event in running.events_up_to_now() if isinstance(event, RowChanged)]
     assert rows == [

@@ -50,6 +50,6 @@ class Stream:
                 case LogicalMessage(prefix="tidewire.ddl", content=content):
                     current.marks.append(json.loads(content))
                 case Commit():
-                    current.rows = [row for row in current.rows if not row[1].startswith("tidewire.")]
+                    current.rows = [row for row in current.rows if not row[1].startswith("_tidewire.")]
                     yield current
                     current = Transaction(0, [], [])

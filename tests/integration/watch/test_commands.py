@@ -161,5 +161,5 @@ def test_two_makers_at_this_isolation_level_do_not_hinder_each_other(watched, co
         other.execute(f"update second_{number} set a = 2")
     for other in others:
         other.execute("commit")
-    covered = watched.execute("select count(*) from tidewire.coverage where pools <> '{}'").fetchone()
+    covered = watched.execute("select count(*) from _tidewire.coverage where pools <> '{}'").fetchone()
     assert (covered, watch.sweep(watched)) == ((4,), 0)

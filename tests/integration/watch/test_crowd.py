@@ -103,7 +103,7 @@ def test_no_statement_of_a_crowd_fails_or_waits_longer_than_the_lock_timeout(ser
     assert max(seconds) < (LONGEST_WAIT_S, "")
     assert watch.sweep(plain) == 0
     covered = plain.execute(
-        "select name::text, pools = array[home::name] from tidewire.coverage where persistence = 'p' order by 1"
+        "select name::text, pools = array[home::name] from _tidewire.coverage where persistence = 'p' order by 1"
     )
     names = ("long_0", "long_1", "shared_keyed", "shared_keyless", "shared_parent")
     assert covered.fetchall() == [(name, True) for name in names]

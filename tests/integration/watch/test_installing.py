@@ -14,7 +14,7 @@ from tests.integration.watch.stream import Stream
 
 
 def uncovered(connection: psycopg.Connection) -> list[str]:
-    rows = connection.execute("select name::text from tidewire.coverage where not settled order by 1")
+    rows = connection.execute("select name::text from _tidewire.coverage where not settled order by 1")
     return [name for (name,) in rows]
 
 
@@ -71,13 +71,13 @@ def test_installing_at_once_and_again_changes_nothing_more(plain, dsn_of):
 
 def test_an_older_installation_is_upgraded_in_place(watched):
     watched.execute("create table keyless (a int)")
-    watched.execute("update tidewire.capture set epoch = 7")
-    watched.execute("comment on schema tidewire is 'Tidewire of long ago'")
-    watched.execute("drop view tidewire.untracked")
+    watched.execute("update _tidewire.capture set epoch = 7")
+    watched.execute("comment on schema _tidewire is 'Tidewire of long ago'")
+    watched.execute("drop view _tidewire.untracked")
     watch.install(watched)
     rows = watched.execute(
-        "select (select epoch from tidewire.capture), (select count(*) from tidewire.identities), "
-        "to_regclass('tidewire.untracked') is not null"
+        "select (select epoch from _tidewire.capture), (select count(*) from _tidewire.identities), "
+        "to_regclass('_tidewire.untracked') is not null"
     )
     assert rows.fetchall() == [(7, 1, True)]
 
@@ -154,9 +154,9 @@ def test_without_a_superuser_the_tables_of_the_role_are_watched_by_polling(plain
 GRANTS = """
     alter role {role} replication;
     grant create on database "{database}" to {role};
-    grant usage on schema tidewire to {role};
-    grant select, update on tidewire.capture to {role};
-    grant execute on function tidewire.waiting(), tidewire.adopt(oid), tidewire.barrier(text) to {role};
+    grant usage on schema _tidewire to {role};
+    grant select, update on _tidewire.capture to {role};
+    grant execute on function _tidewire.waiting(), _tidewire.adopt(oid), _tidewire.barrier(text) to {role};
 """
 
 

@@ -58,7 +58,7 @@ def test_uninstalling_leaves_the_database_as_it_was(server, plain):
     before = dump(server, plain)
     watch.install(plain)
     plain.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", [f"slot_{plain.info.dbname}"])
-    plain.execute("select tidewire.untrack('leaf')")
+    plain.execute("select _tidewire.untrack('leaf')")
     during = dump(server, plain)
     uninstall(plain, f"slot_{plain.info.dbname}")
     assert during != before
@@ -82,9 +82,9 @@ def test_uninstalling_what_is_not_or_half_installed_is_no_error(server, plain):
     nothing = uninstall(plain, "none")
     watch.install(plain)
     plain.execute(
-        "drop event trigger tidewire_command_ended; drop publication tidewire_07; drop view tidewire.untracked"
+        "drop event trigger tidewire_command_ended; drop publication tidewire_07; drop view _tidewire.untracked"
     )
-    plain.execute("drop table tidewire.identities cascade")
+    plain.execute("drop table _tidewire.identities cascade")
     uninstall(plain, "none")
     assert (nothing, dump(server, plain)) == ([], before)
 

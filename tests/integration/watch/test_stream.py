@@ -139,11 +139,11 @@ def test_rolled_back_ddl_leaves_no_mark(watched):
 
 def test_an_untracked_table_shows_no_updates_until_it_is_tracked_again(watched):
     watched.execute("create table t (a int)")
-    watched.execute("select tidewire.untrack('t')")
+    watched.execute("select _tidewire.untrack('t')")
     stream = Stream(watched)
     watched.execute("insert into t values (1)")
     watched.execute("update t set a = 2")
-    watched.execute("select tidewire.track('t')")
+    watched.execute("select _tidewire.track('t')")
     watched.execute("update t set a = 3")
     rows = [row for transaction in stream.read() for row in transaction.rows]
     assert rows == [("insert", "public.t"), ("update", "public.t")]
@@ -152,17 +152,17 @@ def test_an_untracked_table_shows_no_updates_until_it_is_tracked_again(watched):
 def test_partitions_of_an_untracked_table_are_untracked_when_they_come(watched):
     watched.execute("create table p (a int primary key) partition by list (a)")
     watched.execute("create table p1 partition of p for values in (1)")
-    watched.execute("select tidewire.untrack('p')")
+    watched.execute("select _tidewire.untrack('p')")
     watched.execute("create table p2 partition of p for values in (2)")
-    untracked = watched.execute("select name::text from tidewire.untracked order by 1").fetchall()
-    watched.execute("select tidewire.track('p')")
-    after = watched.execute("select name::text from tidewire.untracked order by 1").fetchall()
+    untracked = watched.execute("select name::text from _tidewire.untracked order by 1").fetchall()
+    watched.execute("select _tidewire.track('p')")
+    after = watched.execute("select name::text from _tidewire.untracked order by 1").fetchall()
     assert (untracked, after, watch.sweep(watched)) == ([("p1",), ("p2",)], [], 0)
 
 
 def test_a_barrier_arrives(watched):
     watched.execute("select pg_create_logical_replication_slot(current_database(), 'pgoutput')")
-    watched.execute("select tidewire.barrier('here')")
+    watched.execute("select _tidewire.barrier('here')")
     rows = watched.execute(
         "select data from pg_logical_slot_get_binary_changes(current_database(), null, null, 'proto_version', '1', "
         "'messages', 'true', 'publication_names', 'tidewire')"

@@ -65,7 +65,7 @@ def test_a_row_over_the_limit_becomes_an_error_in_its_place():
     events = list(ChangesReader().feed(record.SerializeToString()))
     assert [event.seq for event in events if hasattr(event, "seq")] == [1, 2, 3]
     (unwritable,) = (event for event in events if isinstance(event, ChangeUnwritable))
-    assert (unwritable.operation, unwritable.seq) == ("I", 2)
+    assert (unwritable.operation, unwritable.seq) == ("insert", 2)
     assert "120 bytes" in unwritable.reason
 
 
