@@ -18,7 +18,7 @@ from services.gateway.core.identity import Identity
 
 CHUNK_BYTES = 64 * 1024
 SEEN = frozenset({backend.AUTHENTICATION, backend.PARAMETER_STATUS})
-ENDED = (ConnectionError, asyncio.IncompleteReadError)
+ENDED = (OSError, asyncio.IncompleteReadError)
 
 
 class Address(Struct, frozen=True):
@@ -68,7 +68,11 @@ class Session:
         if opening is None:
             return
         packet, kind = opening
-        upstream_reader, upstream_writer = await server.open()
+        try:
+            upstream_reader, upstream_writer = await server.open()
+        except OSError as error:
+            self._writer.write(backend.encode_fatal("08006", f"PostgreSQL does not answer ({error})"))
+            return
         try:
             upstream_writer.write(packet)
             if isinstance(kind, CancelRequest):
@@ -173,10 +177,6 @@ class PgPort:
             writer.write(backend.encode_fatal(MalformedMessage.sqlstate, words))
         except* ENDED:
             pass  # a client or PostgreSQL hung up: the other side learns it by our hanging up
-        except* OSError as errors:
-            words = f"PostgreSQL does not answer ({errors.exceptions[0]})"
-            self._log.warning("server_unreachable", session=session.id, reason=words)
-            writer.write(backend.encode_fatal("08006", words))
         finally:
             with contextlib.suppress(*ENDED):
                 writer.close()

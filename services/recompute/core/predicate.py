@@ -117,7 +117,7 @@ class Binder:
                 return _integer(value.sql().replace(" ", ""), 64)
             case exp.Parameter(this=exp.Literal()):
                 given = self._parameter(int(value.this.this))
-                return None if given is None else _typed(given.decode(), column)
+                return None if given is None else _typed(_text(given), column)
         raise NotSupported(f"a comparison of a column of type {column.type_name} with {_shown(value)}")
 
     def _parameter(self, number: int) -> bytes | None:
@@ -144,6 +144,13 @@ def _typed(text: str, column: TableColumn) -> int | bool | str:
             raise NotSupported(f"the boolean {text!r}")
         return text.startswith("t")
     return _integer(text, INTEGERS[column.type_name])
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise NotSupported("a parameter that is not UTF-8") from error
 
 
 def _integer(text: str, bits: int) -> int:

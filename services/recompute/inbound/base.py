@@ -1,6 +1,6 @@
 """Tables of PostgreSQL: what they are called, how they look, and their rows as of one snapshot."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import psycopg
 from msgspec import Struct
@@ -18,8 +18,11 @@ APPLICATION_NAME = "tidewire recompute"
 _TABLE = """
 SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, c.relreplident, c.relrowsecurity,
        EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid OR i.inhrelid = c.oid),
-       coalesce((SELECT string_to_array(i.indkey::text, ' ')::int[] FROM pg_index i
-                 WHERE i.indrelid = c.oid AND i.indisprimary), '{}')
+       coalesce((SELECT (string_to_array(i.indkey::text, ' ')::int[])[1:i.indnkeyatts] FROM pg_index i
+                 WHERE i.indrelid = c.oid AND i.indisprimary), '{}'),
+       -- Capture's publications of updates and deletes; inserts of all tables are in another one.
+       EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+               WHERE r.prrelid = c.oid AND p.pubname ~ '^tidewire_[0-9]{2}$')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = %s
 """
@@ -88,35 +91,38 @@ def _describe(connection: psycopg.Connection, oid: int, name: str) -> Table:
     found = connection.execute(_TABLE, [oid]).fetchone()
     if found is None:
         raise RelationMissing(name)
-    _, schema, relname, kind, persistence, identity, secured, inherits, key = found
+    _, schema, relname, kind, persistence, identity, secured, inherits, key, published = found
     rows = connection.execute(_COLUMNS, [oid]).fetchall()
     columns = tuple(
         TableColumn(name=name, type_oid=type_oid, type_modifier=modifier, type_name=type_name, deterministic=equal)
         for _, name, type_oid, modifier, type_name, equal, _ in rows
     )
     place = {row[0]: position for position, row in enumerate(rows)}
-    generated = any(row[6] for row in rows)
     return Table(
         oid=oid,
         schema=schema,
         name=relname,
         columns=columns,
         key=tuple(place[number] for number in key),
-        obstacle=_obstacle(kind, persistence, identity, secured, inherits, generated),
+        obstacle=_obstacle(
+            kind,
+            {
+                "temporary and unlogged tables": persistence != "p",
+                "tables that are not tracked": identity == "n",
+                "tables whose updates and deletes are not in the log (see `tidewire doctor`)": not published,
+                "row level security": secured,
+                "tables that inherit": inherits,
+                "tables with generated columns": any(row[6] for row in rows),
+            },
+        ),
     )
 
 
-def _obstacle(kind: str, persistence: str, identity: str, secured: bool, inherits: bool, generated: bool) -> str:
+def _obstacle(kind: str, others: Mapping[str, bool]) -> str:
+    """Why the log alone does not tell what the table holds for its readers."""
     if kind != "r":
         return _KINDS.get(kind, "anything but an ordinary table")
-    obstacles = {
-        "temporary and unlogged tables": persistence != "p",
-        "tables that are not tracked": identity == "n",
-        "row level security": secured,
-        "tables that inherit": inherits,
-        "tables with generated columns": generated,
-    }
-    return next((obstacle for obstacle, holds in obstacles.items() if holds), "")
+    return next((obstacle for obstacle, holds in others.items() if holds), "")
 
 
 def _pinned() -> str:

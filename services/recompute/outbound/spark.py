@@ -1,6 +1,7 @@
 """The Spark session, and the one job that decides which rows belong to which queries."""
 
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
@@ -42,7 +43,7 @@ class Spark:
 
     def __init__(self, *, master: str, driver_memory: str, java_options: str) -> None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        folder = Path(mkdtemp(prefix="tidewire-spark-"))
+        self._folder = folder = Path(mkdtemp(prefix="tidewire-spark-"))
         (folder / "log4j2.properties").write_text(_LOG4J)
         options = f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties {java_options}"
         settings = {
@@ -80,6 +81,7 @@ class Spark:
 
     def stop(self) -> None:
         self._session.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _frame(self, number: int, batch: Batch) -> DataFrame:
         positions = sorted({position for predicate in batch.predicates for position in _positions(predicate)})
