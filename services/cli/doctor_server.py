@@ -123,7 +123,7 @@ def _kept_wal(connection: Connection) -> Finding:
         Level.NOTE,
         "max_slot_wal_keep_size",
         "unlimited: while capture is down WAL may fill the disk",
-        "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB' (a lost slot is noticed and answered by a new epoch)",
+        "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB' (a lost slot is noticed and begins a new history)",
     )
 
 

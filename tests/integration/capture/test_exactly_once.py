@@ -79,12 +79,17 @@ def run(captured: CapturedDatabase, broker: KafkaBroker, *, kills: int, broker_k
         assert_exactly_once(events, witness, workload)
 
 
-def assert_exactly_once(events: list, witness: Witness, workload: Workload) -> None:
+def assert_in_order_once(events: list, witness: Witness) -> list[RowChanged | Truncated]:
     changes = [event for event in events if isinstance(event, RowChanged | Truncated)]
     assert [event.seq for event in changes] == list(range(1, len(changes) + 1))
     commits = commits_of(events)
     assert commits == sorted(set(commits))
     assert seen_by_reader(events) == witness.changes()
+    return changes
+
+
+def assert_exactly_once(events: list, witness: Witness, workload: Workload) -> None:
+    changes = assert_in_order_once(events, witness)
     inserted = [
         (event.relation.name, event.after[0].decode())
         for event in changes
@@ -104,6 +109,29 @@ def test_every_committed_change_comes_out_once_though_captures_and_the_broker_di
             run(captured, broker, kills=4, broker_kills=1, stalls=2)
         finally:
             captured.end()
+
+
+@pytest.mark.slow
+def test_large_rows_come_out_once_though_the_stream_ends_in_the_middle_of_their_pieces(captured: CapturedDatabase):
+    capture = captured.start(record_bytes="100000").wait_ready()
+    with captured.connect() as connection:
+        connection.execute("CREATE TABLE large (id int PRIMARY KEY, content text)")
+        connection.execute("ALTER TABLE large ALTER content SET STORAGE EXTERNAL, REPLICA IDENTITY FULL")
+        witness = Witness(connection)
+        for number in range(12):
+            with connection.transaction():
+                connection.execute("INSERT INTO large VALUES (%s, repeat(%s, 4000000))", (number, chr(97 + number)))
+                connection.execute("UPDATE large SET content = content || 'again' WHERE id = %s", (number,))
+                connection.execute("UPDATE large SET id = id + 100 WHERE id = %s", (number,))
+            connection.execute(
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = 'tidewire'"
+            )
+            if number % 4 == 3:
+                capture.kill()
+                capture = captured.start(record_bytes="100000")
+        events = captured.events_up_to_now(within_s=120)
+        assert_in_order_once(events, witness)
+    assert sum(isinstance(event, RowChanged) for event in events) == 36
 
 
 @pytest.mark.chaos
