@@ -1,4 +1,4 @@
-"""`make demo`: starts the stack, lets a shop sell, and shows its commits as they come out of `changes`."""
+"""`make demo`: starts the stack, lets a shop sell, and shows its commits and a live query over them as they come."""
 
 import argparse
 import os
@@ -21,6 +21,7 @@ from services.cli.tail import coloured, line_parts
 from services.devstack import control, state
 from services.devstack.errors import DevstackFailure
 from services.devstack.home import Home
+from services.devstack.live_view import Line, LiveView
 from services.devstack.settings import load
 from services.devstack.shop import SCHEMA, TABLES, Till, open_shop
 
@@ -29,9 +30,13 @@ PAUSE_S = 0.4
 LAST_WAIT_S = 30.0
 
 
+LIVE_QUERY = "SELECT id, customer, status FROM shop.orders WHERE status = 'new'"
+
+
 class Endpoints(msgspec.Struct):
     postgres: str
     kafka: str
+    gateway_pg: str
 
 
 class Ledger:
@@ -95,13 +100,18 @@ def _show(endpoints: Endpoints, *, once: bool) -> int:
     try:
         with psycopg.connect(endpoints.postgres, autocommit=True) as connection:
             open_shop(connection)
-            with Till(endpoints.postgres, pause_s=PAUSE_S) as till:
-                ends_at = time.monotonic() + ONCE_S if once else float("inf")
-                _say("the shop sells; each line below is a change that PostgreSQL committed (Ctrl-C ends)")
-                while time.monotonic() < ends_at:
-                    _pass_on(follower.read(0.2), ledger)
-                till.close()
-            return _check(connection, follower, ledger, till)
+            _say("the shop sells: a line is a change that PostgreSQL committed; after ▸ stands what a client of")
+            _say(f"  {LIVE_QUERY}\ngets from the gateway (Ctrl-C ends)")
+            till, view = (
+                Till(endpoints.postgres, pause_s=PAUSE_S),
+                LiveView(endpoints.gateway_pg, LIVE_QUERY, _show_line),
+            )
+            with view:
+                with till:
+                    ends_at = time.monotonic() + ONCE_S if once else float("inf")
+                    while time.monotonic() < ends_at:
+                        _pass_on(follower.read(0.2), ledger)
+                return _check(connection, follower, ledger, till) or _check_live(connection, view)
     finally:
         follower.close()
 
@@ -112,8 +122,6 @@ def _pass_on(events: Iterator[ChangeEvent], ledger: Ledger) -> None:
         line = coloured(line_parts(event), sys.stdout.isatty())
         if line:
             _say(line)
-        elif isinstance(event, Committed):
-            _say("")
 
 
 def _check(connection: psycopg.Connection, follower: ChangesFollower, ledger: Ledger, till: Till) -> int:
@@ -140,6 +148,22 @@ def _check(connection: psycopg.Connection, follower: ChangesFollower, ledger: Le
     return 0
 
 
+def _check_live(connection: psycopg.Connection, view: LiveView) -> int:
+    """Whether the client's merged result becomes what PostgreSQL answers, now that nobody writes."""
+    rows = connection.execute(LIVE_QUERY.encode()).fetchall()
+    wanted = {tuple(str(value).encode() for value in row) for row in rows}
+    deadline = time.monotonic() + LAST_WAIT_S
+    while set(view.rows.values()) != wanted or view.messages == 0:
+        if view.failure or time.monotonic() > deadline:
+            print(
+                f"demo: the live result is not what PostgreSQL answers: {view.failure or 'too late'}", file=sys.stderr
+            )
+            return 1
+        time.sleep(0.1)
+    _say(f"the live result took {view.messages} messages; its {len(wanted)} rows are PostgreSQL's answer")
+    return 0
+
+
 def _held(connection: psycopg.Connection, table: str) -> Counter[Row]:
     connection.execute("SET TimeZone = 'UTC'")
     names = connection.execute(
@@ -150,6 +174,10 @@ def _held(connection: psycopg.Connection, table: str) -> Counter[Row]:
     assert names is not None
     rows = connection.execute(f"SELECT {names[0]} FROM {SCHEMA}.{table}".encode()).fetchall()
     return Counter(tuple(None if value is None else str(value).encode() for value in row) for row in rows)
+
+
+def _show_line(parts: Line) -> None:
+    _say(coloured(iter(parts), sys.stdout.isatty()))
 
 
 def _say(line: str) -> None:
