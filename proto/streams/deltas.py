@@ -44,7 +44,8 @@ def judge(standing: Standing | None, delta: Delta) -> Verdict:
     if standing is not None and delta.history == standing.history:
         if (delta.to_lsn, delta.moment_us) <= (standing.lsn, standing.moment_us):
             return Verdict.DROP
-        if delta.from_lsn == standing.lsn and delta.kind != DELTA_KIND_ERROR:
+        starts_here = (delta.from_lsn, delta.from_moment_us) == (standing.lsn, standing.moment_us)
+        if starts_here and delta.kind != DELTA_KIND_ERROR:
             return Verdict.APPLY
     if delta.kind in (DELTA_KIND_FULL, DELTA_KIND_ERROR):
         return Verdict.APPLY

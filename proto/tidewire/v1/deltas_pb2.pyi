@@ -62,11 +62,12 @@ class DeltaFence(_message.Message):
     def __init__(self, worker_id: _Optional[str] = ..., history: _Optional[int] = ...) -> None: ...
 
 class Delta(_message.Message):
-    __slots__ = ("query_id", "from_lsn", "to_lsn", "moment_us", "history", "kind", "rows", "part", "last", "columns", "key_positions", "state_hash", "row_count", "full_reason", "error_sqlstate", "error_message", "recompute_count")
+    __slots__ = ("query_id", "from_lsn", "to_lsn", "moment_us", "from_moment_us", "history", "kind", "rows", "part", "last", "columns", "key_positions", "state_hash", "row_count", "full_reason", "error_sqlstate", "error_message", "recompute_count")
     QUERY_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_LSN_FIELD_NUMBER: _ClassVar[int]
     TO_LSN_FIELD_NUMBER: _ClassVar[int]
     MOMENT_US_FIELD_NUMBER: _ClassVar[int]
+    FROM_MOMENT_US_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
@@ -84,6 +85,7 @@ class Delta(_message.Message):
     from_lsn: int
     to_lsn: int
     moment_us: int
+    from_moment_us: int
     history: int
     kind: DeltaKind
     rows: bytes
@@ -97,7 +99,7 @@ class Delta(_message.Message):
     error_sqlstate: str
     error_message: str
     recompute_count: int
-    def __init__(self, query_id: _Optional[bytes] = ..., from_lsn: _Optional[int] = ..., to_lsn: _Optional[int] = ..., moment_us: _Optional[int] = ..., history: _Optional[int] = ..., kind: _Optional[_Union[DeltaKind, str]] = ..., rows: _Optional[bytes] = ..., part: _Optional[int] = ..., last: _Optional[bool] = ..., columns: _Optional[_Iterable[_Union[ResultColumn, _Mapping]]] = ..., key_positions: _Optional[_Iterable[int]] = ..., state_hash: _Optional[bytes] = ..., row_count: _Optional[int] = ..., full_reason: _Optional[_Union[FullReason, str]] = ..., error_sqlstate: _Optional[str] = ..., error_message: _Optional[str] = ..., recompute_count: _Optional[int] = ...) -> None: ...
+    def __init__(self, query_id: _Optional[bytes] = ..., from_lsn: _Optional[int] = ..., to_lsn: _Optional[int] = ..., moment_us: _Optional[int] = ..., from_moment_us: _Optional[int] = ..., history: _Optional[int] = ..., kind: _Optional[_Union[DeltaKind, str]] = ..., rows: _Optional[bytes] = ..., part: _Optional[int] = ..., last: _Optional[bool] = ..., columns: _Optional[_Iterable[_Union[ResultColumn, _Mapping]]] = ..., key_positions: _Optional[_Iterable[int]] = ..., state_hash: _Optional[bytes] = ..., row_count: _Optional[int] = ..., full_reason: _Optional[_Union[FullReason, str]] = ..., error_sqlstate: _Optional[str] = ..., error_message: _Optional[str] = ..., recompute_count: _Optional[int] = ...) -> None: ...
 
 class Snapshot(_message.Message):
     __slots__ = ("request_id", "gateway_id", "delivery_partition", "result")

@@ -33,6 +33,9 @@ class Position(Struct, frozen=True, order=True):
     moment_us: int
 
 
+NOWHERE = Position(Lsn(0), 0)
+
+
 class State(Struct, frozen=True):
     """What readers of a query were told last; rows are None if they are not known, or if it was an error."""
 
@@ -52,7 +55,7 @@ class Result:
         self._columns, self._key_positions = list(columns), list(key_positions)
         self.rows: Counter[ResultRow] = Counter()
         self._hash = EMPTY
-        self.position = Position(Lsn(0), 0)
+        self.position = NOWHERE
 
     def begin(self, rows: Counter[ResultRow], position: Position, told: State | None) -> Iterator[Delta]:
         """The first rows, and what readers who were told something before have to learn."""
@@ -60,13 +63,14 @@ class Result:
         self.position = position
         if told is None:
             return
+        came_from = Position(told.standing.lsn, told.standing.moment_us)
         reason = self._why_full(told)
         if reason is not None:
-            yield from self._full(told.standing.lsn, reason)
+            yield from self._full(came_from, reason)
             return
         assert told.rows is not None
         net = {row: rows[row] - told.rows[row] for row in {**rows, **told.rows} if rows[row] != told.rows[row]}
-        yield from self._moved(told.standing.lsn, net)
+        yield from self._moved(came_from, net)
 
     def change(self, net: Mapping[ResultRow, int], position: Position) -> Iterator[Delta]:
         """Rows came and went; nothing is told if none did."""
@@ -77,18 +81,18 @@ class Result:
             if not self.rows[row]:
                 del self.rows[row]
         self._hash = shifted(self._hash, net.items())
-        from_lsn, self.position = self.position.lsn, position
-        yield from self._moved(from_lsn, net)
+        came_from, self.position = self.position, position
+        yield from self._moved(came_from, net)
 
     def progress(self, position: Position) -> Iterator[Delta]:
         """The state is the same at a later commit, and readers must stand there to go on with others."""
         if position > self.position:
-            from_lsn, self.position = self.position.lsn, position
-            yield from self._moved(from_lsn, {})
+            came_from, self.position = self.position, position
+            yield from self._moved(came_from, {})
 
     def whole(self) -> Iterator[Delta]:
         """The result for one who has nothing."""
-        return self._full(Lsn(0), FULL_REASON_FIRST)
+        return self._full(NOWHERE, FULL_REASON_FIRST)
 
     @property
     def state(self) -> State:
@@ -105,21 +109,22 @@ class Result:
             return FULL_REASON_STATE_LOST
         return FULL_REASON_SCHEMA_CHANGED if told.columns != columns_key(self._columns) else None
 
-    def _moved(self, from_lsn: int, net: Mapping[ResultRow, int]) -> Iterator[Delta]:
-        delta = self._delta(from_lsn)
+    def _moved(self, came_from: Position, net: Mapping[ResultRow, int]) -> Iterator[Delta]:
+        delta = self._delta(came_from)
         delta.kind = DELTA_KIND_NET if net else DELTA_KIND_PROGRESS
         return cut(delta, net.items())
 
-    def _full(self, from_lsn: int, reason: FullReason) -> Iterator[Delta]:
-        delta = self._delta(from_lsn)
+    def _full(self, came_from: Position, reason: FullReason) -> Iterator[Delta]:
+        delta = self._delta(came_from)
         delta.kind, delta.full_reason = DELTA_KIND_FULL, reason
         delta.columns.extend(self._columns)
         return cut(delta, self.rows.items())
 
-    def _delta(self, from_lsn: int) -> Delta:
+    def _delta(self, came_from: Position) -> Delta:
         return Delta(
             query_id=self._query_id,
-            from_lsn=from_lsn,
+            from_lsn=came_from.lsn,
+            from_moment_us=came_from.moment_us,
             to_lsn=self.position.lsn,
             moment_us=self.position.moment_us,
             history=self._history,

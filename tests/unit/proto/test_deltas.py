@@ -22,8 +22,22 @@ from proto.tidewire.v1.deltas_pb2 import (
 HERE = Standing(history=1, lsn=Lsn(20), moment_us=5)
 
 
-def net(from_lsn: int, to_lsn: int, moment_us: int = 6, history: int = 1, kind: int = DELTA_KIND_NET) -> Delta:
-    return Delta(from_lsn=from_lsn, to_lsn=to_lsn, moment_us=moment_us, history=history, kind=kind)
+def net(
+    from_lsn: int,
+    to_lsn: int,
+    moment_us: int = 6,
+    history: int = 1,
+    kind: int = DELTA_KIND_NET,
+    from_moment_us: int = HERE.moment_us,
+) -> Delta:
+    return Delta(
+        from_lsn=from_lsn,
+        from_moment_us=from_moment_us,
+        to_lsn=to_lsn,
+        moment_us=moment_us,
+        history=history,
+        kind=kind,
+    )
 
 
 def full(to_lsn: int, moment_us: int = 6, history: int = 1) -> Delta:
@@ -60,6 +74,10 @@ def test_a_whole_result_starts_anywhere_but_never_goes_back():
 
 def test_time_alone_may_move_a_state():
     assert judge(HERE, net(20, 20, moment_us=6)) is Verdict.APPLY
+
+
+def test_a_lost_move_of_time_alone_asks_for_a_whole_result():
+    assert judge(HERE, net(20, 30, moment_us=9, from_moment_us=7)) is Verdict.RESYNC
 
 
 def test_progress_moves_a_state_that_stands_right_before_it():
@@ -99,6 +117,7 @@ class Worker:
         rows = dict(after) if whole else {row: after[row] - before[row] for row in before | after}
         delta = Delta(
             from_lsn=self.at,
+            from_moment_us=1,
             to_lsn=to,
             moment_us=1,
             history=1,
