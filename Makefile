@@ -14,7 +14,7 @@ demo: setup ## the product's main job, live; Ctrl-C ends it; ONCE=1 runs a bound
 	@$(PY) -m services.devstack.demo $(if $(ONCE),--once)
 
 test: setup ## the whole test suite in its short forms; ARGS="-k name" chooses
-	@$(PY) -m pytest -m "not chaos and not oracle" $(ARGS)
+	@$(PY) -m pytest -m "not chaos" $(ARGS)
 
 up: setup ## start the stack, detached, and wait until every part is ready
 	@$(DEVSTACK) up
@@ -43,8 +43,8 @@ bench: setup ## measure; docs/ records the runs
 chaos: setup ## the long forms of the crash tests
 	$(PY) -m pytest -m chaos --timeout=0 $(ARGS)
 
-oracle: setup ## the long forms of the comparisons with PostgreSQL
-	$(PY) -m pytest -m oracle --timeout=0 $(ARGS)
+oracle: setup ## generated cases compared with PostgreSQL; N=1000 says how many
+	ORACLE_EXAMPLES=$(or $(N),1000) $(PY) -m pytest -m oracle --timeout=0 $(ARGS)
 
 uninstall: setup ## remove Tidewire from a database: DSN=postgresql://…, or the running stack's own
 	@dsn="$(or $(DSN),$$($(DEVSTACK) endpoint postgres))" && .venv/bin/tidewire uninstall --dsn "$$dsn"

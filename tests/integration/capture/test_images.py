@@ -35,8 +35,8 @@ from tests.integration.capture.tables import (
     steps,
 )
 
-# TIDEWIRE is the prefix of the product's own settings; this one is the tests'.
-EXAMPLES = int(os.environ.get("IMAGES_EXAMPLES", "100"))
+pytestmark = pytest.mark.oracle
+EXAMPLES = int(os.environ.get("ORACLE_EXAMPLES", "100"))
 WITHIN_S = 60.0
 KINDS_A_TABLE = 5
 # The first version that tells whether a value is stored out of line.

@@ -10,7 +10,7 @@ import pytest
 from services.capture.outbound import watch
 from tests.fixtures.postgres import VERSIONS, PostgresServer, start_postgres
 
-_CHOSEN = [int(version) for version in os.environ.get("TIDEWIRE_TEST_PG", "").split(",") if version] or VERSIONS[::-1]
+_CHOSEN = [int(version) for version in os.environ.get("ORACLE_POSTGRES", "").split(",") if version] or VERSIONS[::-1]
 _numbers = itertools.count()
 
 Connect = Callable[..., psycopg.Connection]

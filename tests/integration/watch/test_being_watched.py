@@ -3,6 +3,7 @@
 import os
 
 import psycopg
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg.pq import TransactionStatus
@@ -10,7 +11,8 @@ from psycopg.pq import TransactionStatus
 from services.capture.outbound import watch
 from tests.integration.watch.commands import commands
 
-EXAMPLES = int(os.environ.get("TIDEWIRE_TEST_EXAMPLES", "30"))
+pytestmark = pytest.mark.oracle
+EXAMPLES = int(os.environ.get("ORACLE_EXAMPLES", "30"))
 
 
 def answer(connection: psycopg.Connection, command: str) -> str:
