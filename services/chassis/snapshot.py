@@ -83,8 +83,12 @@ def export(connection: psycopg.Connection, fencing: psycopg.Connection) -> Itera
 
 
 def bound(connection: psycopg.Connection) -> int:
-    """The xid that no transaction has got yet: taken while the reader stands somewhere, it bounds what was before."""
-    return int(_one(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")[0])
+    """An xid that is higher than any given out before: taken where the reader stands, it bounds what began earlier.
+
+    It costs an xid. A snapshot's xmax will not do: it is one past the last transaction that has ended, and the one that
+    waits for a standby has not.
+    """
+    return int(_one(connection, "SELECT pg_current_xact_id()::text")[0])
 
 
 def _one(connection: psycopg.Connection, query: LiteralString) -> tuple[str, ...]:

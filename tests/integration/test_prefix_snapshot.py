@@ -104,11 +104,15 @@ def test_snapshot_and_log_make_the_table_again_and_again(captured: CapturedDatab
 
 
 def moved(connection: psycopg.Connection, by: int) -> None:
-    """Returns when so many transactions have begun."""
-    until = bound(connection) + by
+    """Returns when so many transactions have ended."""
+    until = ended(connection) + by
     deadline = time.monotonic() + WITHIN_S
-    while bound(connection) < until and time.monotonic() < deadline:
+    while ended(connection) < until and time.monotonic() < deadline:
         time.sleep(0.005)
+
+
+def ended(connection: psycopg.Connection) -> int:
+    return int(connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone()[0])
 
 
 @pytest.fixture

@@ -64,11 +64,14 @@ with facts as (
 ), verdicts as (
     select wishes.*,
            keyed or (identity = 'f' and not virtual) as safe,
+           -- USING INDEX stays in the catalog when that index is dropped, and then names nothing.
+           identity <> desired
+           or (desired = 'i' and not keyed and candidate is not null and persistence = 'p') as misidentified,
            persistence = 'p' and desired <> 'n' and (
                (desired = identity and keyed) or (desired = 'd' and primary_key)
                or (desired = 'f' and not virtual) or (desired = 'i' and candidate is not null)) as coverable
     from wishes
 )
 select verdicts.*,
-       identity = desired and (cardinality(pools) > 0) = coverable and (listed or persistence <> 'p') as settled
+       not misidentified and (cardinality(pools) > 0) = coverable and (listed or persistence <> 'p') as settled
 from verdicts

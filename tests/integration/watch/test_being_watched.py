@@ -61,3 +61,16 @@ def test_a_watched_database_answers_as_an_unwatched_one(server, watched, plain, 
     plain.execute("rollback")
     clear(watched)
     clear(plain)
+
+
+def test_a_dropped_identity_index_is_replaced_by_the_other_one(server, watched):
+    generated = "c int generated always as (a + 1) " + ("virtual" if server.version >= 18 else "stored")
+    for command in (
+        f"create table t (a int not null unique, b int, {generated})",
+        "create unique index i on t (a)",
+        "alter table t replica identity using index i",
+        "drop index i",
+        "update t set b = b",
+        "delete from t",
+    ):
+        watched.execute(command)
