@@ -64,6 +64,8 @@ def test_a_table_without_key_but_with_a_generated_column_is_told_to_get_a_key(se
     # Virtual columns came with PostgreSQL 18; rows with them cannot be identified whole.
     kind, identity = ("virtual", "none") if server.version >= 18 else ("stored", "full")
     watched.execute(f"create table t (a int, b int generated always as (a + 1) {kind})")
+    watched.execute("insert into t values (1)")
+    watched.execute("analyze t")
     table = examine(capsys, dsn_of(watched))[2]["public.t"]
     assert (table["identity"], table["remedy"]) == (identity, "ALTER TABLE public.t ADD PRIMARY KEY (…)")
 
