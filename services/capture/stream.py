@@ -3,6 +3,7 @@
 import time
 from select import select
 
+from proto.positions import Lsn
 from services.capture.core.assembly import Assembly, Position
 from services.capture.inbound.replication import Replication
 from services.capture.metrics import Metrics
@@ -15,6 +16,9 @@ ACKNOWLEDGE_EVERY_S = 1.0
 LOOK_EVERY_S = 0.05
 MESSAGES_A_TURN = 5000
 LAST_FLUSH_S = 10.0
+# A server that shuts down waits for our confirmation, which waits for a heartbeat in Kafka.
+AWAITED_HEARTBEAT_S = 0.1
+SILENT_AFTER_S = 5.0
 
 
 class Stream:
@@ -35,6 +39,8 @@ class Stream:
         self._progress, self._stop, self._metrics = progress, stop, metrics
         self._assembly = Assembly(start, row_limit_bytes=settings.row_limit_bytes)
         self._acknowledged_at = self._heartbeat_at = 0.0
+        self._acknowledged_lsn = Lsn(0)
+        self._delivered_lsn, self._delivered_at = Lsn(0), time.monotonic()
 
     def run(self) -> None:
         while not self._stop.requested:
@@ -52,15 +58,23 @@ class Stream:
         now = time.monotonic()
         self._progress.beat()
         self._metrics.durable_lsn.set(self._changes.durable_lsn)
-        trouble = self._changes.trouble
+        trouble = self._trouble(now)
         if trouble is None:
             self._progress.ready()
         else:
             self._progress.not_ready(f"Kafka does not take records: {trouble}")
-        if now - self._acknowledged_at >= ACKNOWLEDGE_EVERY_S:
-            self._acknowledged_at = now
-            self._replication.acknowledge(self._changes.durable_lsn)
+        awaited = self._replication.is_awaited and self._changes.durable_lsn > self._acknowledged_lsn
+        if awaited or now - self._acknowledged_at >= ACKNOWLEDGE_EVERY_S:
+            self._acknowledged_at, self._acknowledged_lsn = now, self._changes.durable_lsn
+            self._replication.acknowledge(self._acknowledged_lsn)
             self._metrics.lag.set(max(0, self._replication.sent_lsn - self._changes.durable_lsn))
+
+    def _trouble(self, now: float) -> str | None:
+        """What Kafka's client complains of; a broker that only stays silent is trouble too."""
+        if not self._changes.outstanding or self._changes.durable_lsn != self._delivered_lsn:
+            self._delivered_lsn, self._delivered_at = self._changes.durable_lsn, now
+        silent_s = now - self._delivered_at
+        return self._changes.trouble or (f"silent for {silent_s:.0f} s" if silent_s > SILENT_AFTER_S else None)
 
     def _drain(self) -> bool:
         """Take what PostgreSQL has sent, at most so much a turn; True if there is no more now."""
@@ -84,7 +98,8 @@ class Stream:
 
     def _heartbeat(self) -> None:
         now = time.monotonic()
-        if now - self._heartbeat_at < self._settings.heartbeat_s or self._assembly.in_transaction:
+        pause_s = AWAITED_HEARTBEAT_S if self._replication.is_awaited else self._settings.heartbeat_s
+        if now - self._heartbeat_at < pause_s or self._assembly.in_transaction:
             return
         self._heartbeat_at = now
         self._changes.heartbeat(self._assembly.idle_until(self._replication.sent_lsn), time.time_ns() // 1000)

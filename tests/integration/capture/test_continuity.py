@@ -1,6 +1,7 @@
 """What breaks the log's continuity is noticed at the next start and told to every reader, never passed in silence."""
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,6 +56,26 @@ def test_an_ordinary_restart_continues_the_history(captured: CapturedDatabase):
     events = capture_again(captured)
     assert histories(events) == [(1, "first_start")]
     assert seqs(events) == [1, 2]
+
+
+def test_a_restart_of_postgres_continues_the_history_and_does_not_wait_for_a_heartbeat(
+    captured_at: CaptureAt, tmp_path: Path
+):
+    with start_postgres(tmp_path / "postgres") as server:
+        captured = captured_at(server.dsn)
+        capture = captured.start(heartbeat_s="600").wait_ready()
+        for _ in range(3):
+            with captured.connect() as connection:
+                connection.execute("CREATE TABLE IF NOT EXISTS goods (id serial PRIMARY KEY)")
+                connection.execute("INSERT INTO goods DEFAULT VALUES")
+            began = time.monotonic()
+            server.restart()
+            # The fixture kills a server that does not end within 15 s.
+            assert time.monotonic() - began < 12
+            capture.wait_ready()
+        events = captured.events_up_to_now()
+        assert histories(events) == [(1, "first_start")]
+        assert seqs(events) == [1, 2, 3]
 
 
 def test_a_dropped_slot_begins_a_new_history(captured: CapturedDatabase):
