@@ -25,6 +25,8 @@ from services.chassis.postgres import PostgresUnreachable, connect
 from services.chassis.run import Stop, Stopped, entry
 
 APPLICATION_NAME = "tidewire capture"
+# What a database or role may have set otherwise, for sessions that must write and whose scripts are written for these.
+SESSION = "-c default_transaction_read_only=off -c standard_conforming_strings=on -c statement_timeout=0"
 
 # What another attempt in the same process may mend; anything else ends it.
 OUTAGES = (PostgresUnreachable, KafkaUnreachable, ReplicationEnded, SlotTaken, Superseded, psycopg.OperationalError)
@@ -47,6 +49,7 @@ class Capture:
         self._metrics = Metrics(registry)
         health.serve(settings.http, registry, self._progress)
         self._writer = secrets.randbits(64)
+        self._installed = False
 
     def run(self) -> None:
         delays = Backoff().delays()
@@ -69,8 +72,9 @@ class Capture:
         patience = Patience(self._progress, self._stop)
         ensure_topics(settings.kafka, FLOW, timeout_s=KAFKA_TIMEOUT_S)
         self._progress.beat()
-        with connect(settings.postgres, application_name=APPLICATION_NAME) as connection:
-            installed = watch.install(connection, settings.capture.lock_timeout_ms)
+        with connect(settings.postgres, application_name=APPLICATION_NAME, options=SESSION) as connection:
+            installed = watch.install(connection, settings.capture.lock_timeout_ms, only_again=self._installed)
+            self._installed = True
             self._log.info("database_watched", mode=installed.mode.value, pending=installed.pending)
             for reason in installed.reasons:
                 self._log.warning("watching_weakened", reason=reason)
@@ -155,7 +159,8 @@ class Caretaker:
     def _run(self) -> None:
         while not self._over.is_set():
             try:
-                with connect(self._settings.postgres, application_name=f"{APPLICATION_NAME} caretaker") as connection:
+                name = f"{APPLICATION_NAME} caretaker"
+                with connect(self._settings.postgres, application_name=name, options=SESSION) as connection:
                     while not self._over.wait(self._settings.capture.sweep_s):
                         self._metrics.pending_tables.set(watch.sweep(connection))
             except (psycopg.Error, PostgresUnreachable) as error:

@@ -17,6 +17,7 @@ from services.chassis.settings import BadSetting, load
 from services.cli import doctor, tail, uninstall
 
 ENDPOINTS = Path(".tidewire") / "endpoints.json"
+START_HELP = "the log's beginning, only what comes from now on (default), or the change with this seq"
 CHECKOUT = Path(__file__).parents[2]
 
 
@@ -57,7 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     tail_parser = commands.add_parser("tail", help="print the committed changes as they come")
-    tail_parser.add_argument("--from", dest="start", default="latest", type=_start, metavar="earliest|latest|SEQ")
+    tail_parser.add_argument(
+        "--from", dest="start", default="latest", type=_start, metavar="earliest|latest|SEQ", help=START_HELP
+    )
     tail_parser.add_argument("--exit-at-end", action="store_true", help="stop at what is now the end of the log")
     tail_parser.add_argument("--json", action="store_true", help="a JSON object a change; notes go to standard error")
     tail_parser.set_defaults(run=_tail)
@@ -111,10 +114,12 @@ def _uninstall(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int
 
 
 def _dsn(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str:
-    if arguments.dsn:
-        return str(arguments.dsn)
     try:
+        if arguments.dsn:
+            return Postgres(dsn=str(arguments.dsn)).dsn
         return load(PostgresOnly, environ).postgres.dsn
+    except ValueError as error:
+        raise BadSetting("--dsn is not a connection string: write postgresql://user@host:port/database") from error
     except BadSetting as error:
         raise BadSetting(f"{error}, or pass --dsn, or run `make up` first") from error
 

@@ -161,7 +161,10 @@ def _note(event: SchemaChanged | HistoryBegan) -> Iterator[tuple[str, str]]:
         yield f"history {event.history} of {event.database} begins at {format_lsn(event.lsn)}: {event.because}", "1"
         return
     description = json.loads(event.description)
-    names = sorted({str(thing.get("identity") or thing.get("name")) for thing in description.get("objects", [])})
+    named = (
+        thing.get("identity") or thing.get("name") or thing.get("type") for thing in description.get("objects", [])
+    )
+    names = sorted({str(name) for name in named if name})
     yield f"{format_lsn(event.commit_lsn)} ", "2"
     yield f"DDL {description.get('tag')} {', '.join(names)}", COLOURS["ddl"]
 

@@ -20,6 +20,8 @@ LONGEST_PAUSE_S = 10.0
 HEALTHY_AFTER_S = 60.0
 PROBE_EVERY_S = 0.1
 STOP_WITHIN_S = 15.0
+# A service that was told by its database to go for good.
+RESIGNED = "exit 3"
 
 
 def pause_s(failures: int) -> float:
@@ -47,7 +49,7 @@ class Child:
         self._ready_at: float | None = None
 
     async def keep(self, needs: Iterable[asyncio.Event]) -> None:
-        """Start the part when its needs were met once, and start it again whenever it ends."""
+        """Start the part when its needs were met once, and again whenever it ends, unless it resigns."""
         for need in needs:
             await need.wait()
         failures = 0
@@ -55,6 +57,9 @@ class Child:
             ended = await self._live()
             healthy_s = time.monotonic() - self._ready_at if self._ready_at is not None else 0.0
             failures = 0 if healthy_s >= HEALTHY_AFTER_S else failures
+            if ended == RESIGNED:
+                self._set(phase="resigned", last_exit=ended)
+                return
             self._set(phase="restarting", restarts=self.state.restarts + 1, last_exit=ended)
             await asyncio.sleep(pause_s(failures))
             failures += 1

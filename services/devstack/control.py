@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from services.devstack import state
+from services.devstack.child import RESIGNED
 from services.devstack.errors import DevstackFailure, PartFailed, SupervisorEnded
 from services.devstack.home import Home, last_lines
 from services.devstack.settings import PROJECT, Settings
@@ -116,7 +117,7 @@ def _say_new(now: State | None, phase: str, seen: set[str], say: Say) -> set[str
 def _refuse_hopeless(now: State | None, home: Home) -> None:
     """A part that says its settings or preconditions are wrong will not get better by waiting."""
     for part in now.parts if now is not None else ():
-        if part.last_exit == BAD_PRECONDITION and part.phase != "ready":
+        if part.last_exit in (BAD_PRECONDITION, RESIGNED) and part.phase != "ready":
             raise PartFailed(part.name, "refused to start", last_lines(home.log(part.name), 5))
 
 

@@ -15,6 +15,7 @@ from psycopg.errors import InsufficientPrivilege, LockNotAvailable
 from services.capture.outbound.watch_errors import (
     MissingPrivilege,
     TablesBusy,
+    Uninstalled,
     UnsupportedVersion,
     WalLevelNotLogical,
 )
@@ -23,6 +24,7 @@ from services.chassis.backoff import Backoff
 Connection = psycopg.Connection[tuple[object, ...]]
 
 OLDEST, NEWEST = 15, 18
+INSTALL_LOCK = "hashtext('tidewire.install')"
 ROWS_ADDED = "tidewire"
 ROWS_CHANGED = tuple(f"tidewire_{number:02}" for number in range(32))
 # Event, function, and for which commands.
@@ -77,12 +79,17 @@ def check(connection: Connection) -> None:
         )
 
 
-def install(connection: Connection, lock_timeout_ms: int = 1000, give_up_after_s: float = 60.0) -> Installed:
-    """Install or upgrade, then adopt every table whose lock can be had; running it again changes nothing."""
+def install(
+    connection: Connection, lock_timeout_ms: int = 1000, give_up_after_s: float = 60.0, *, only_again: bool = False
+) -> Installed:
+    """Install or upgrade, then adopt every table whose lock can be had; running it again changes nothing.
+
+    `only_again`: it was installed before, and if it is gone now then somebody removed it.
+    """
     check(connection)
     for _ in Backoff().attempts(give_up_after_s=give_up_after_s):
         try:
-            reasons = _build(connection, lock_timeout_ms)
+            reasons = _build(connection, lock_timeout_ms, only_again)
         except LockNotAvailable:
             continue
         except InsufficientPrivilege as refusal:
@@ -120,7 +127,7 @@ def one(connection: Connection, query: str, *parameters: object) -> tuple[object
     return row
 
 
-def _build(connection: Connection, lock_timeout_ms: int) -> tuple[str, ...]:
+def _build(connection: Connection, lock_timeout_ms: int, only_again: bool) -> tuple[str, ...]:
     with connection.transaction():
         connection.execute("select set_config('lock_timeout', %s, true)", [f"{lock_timeout_ms}ms"])
         # Our own commands are not news to anyone, and what they say to the client neither.
@@ -128,7 +135,10 @@ def _build(connection: Connection, lock_timeout_ms: int) -> tuple[str, ...]:
         connection.execute("set local client_min_messages = warning")
         # Views keep what their names meant when they were made.
         connection.execute("set local search_path = pg_catalog, pg_temp")
-        connection.execute("select pg_advisory_xact_lock(hashtext('tidewire.install'))")
+        connection.execute(f"select pg_advisory_xact_lock({INSTALL_LOCK})".encode())
+        (gone,) = one(connection, "select to_regnamespace('_tidewire') is null")
+        if only_again and gone:
+            raise Uninstalled
         _run_scripts(connection)
         reasons = [_create_publications(connection), _create_event_triggers(connection)]
     return tuple(reason for reason in reasons if reason)

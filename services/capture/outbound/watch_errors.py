@@ -36,6 +36,15 @@ class MissingPrivilege(WatchFailure):
         self.remedy = remedy
 
 
+class Uninstalled(WatchFailure):
+    """Somebody took Tidewire out of the database while capture ran; installing it again would undo that."""
+
+    exit_code = 3
+
+    def __init__(self) -> None:
+        super().__init__("Tidewire was removed from this database: start capture anew to watch it again")
+
+
 class SlotNotDropped(WatchFailure):
     """The replication slot stays in use although its walsender was told to end."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from psycopg import sql
 from psycopg.errors import LockNotAvailable, ObjectInUse, UndefinedObject
 
-from services.capture.outbound.watch import EVENT_TRIGGERS, Connection, one, publications
+from services.capture.outbound.watch import EVENT_TRIGGERS, INSTALL_LOCK, Connection, one, publications
 from services.capture.outbound.watch_errors import SlotNotDropped, TablesBusy
 from services.chassis.backoff import Backoff
 
@@ -16,6 +16,15 @@ def uninstall(
     connection: Connection, slot: str, lock_timeout_ms: int = 200, give_up_after_s: float = 30.0
 ) -> list[str]:
     """Remove slot, triggers, publications and schema, restore identities; return a sentence for each thing done."""
+    # A capture that still runs finds nothing but this lock until all is gone, and then resigns.
+    connection.execute(f"select pg_advisory_lock({INSTALL_LOCK})".encode())
+    try:
+        return _undone(connection, slot, lock_timeout_ms, give_up_after_s)
+    finally:
+        connection.execute(f"select pg_advisory_unlock({INSTALL_LOCK})".encode())
+
+
+def _undone(connection: Connection, slot: str, lock_timeout_ms: int, give_up_after_s: float) -> list[str]:
     done = list(_drop_slot(connection, slot, give_up_after_s))
     connection.execute("select set_config('lock_timeout', %s, false)", [f"{lock_timeout_ms}ms"])
     connection.execute("set tidewire.inside = 'on'")

@@ -88,8 +88,8 @@ begin
     if not t.coverable and (t.pools <> '{}') then
         perform _tidewire.leave(rel);
     end if;
-    if t.misidentified then
-        perform _tidewire.identify(rel, t.desired, case t.desired when 'i' then t.candidate end);
+    if t.identity <> t.desired then
+        perform _tidewire.identify(rel, t.desired);
     end if;
     if t.persistence = 'p' and not t.listed then
         execute format('alter publication tidewire add table only %I.%I', t.schema, t.name);
@@ -151,7 +151,7 @@ begin
         return true;
     end if;
     if not t.settled or t.relieved then
-        alone := t.misidentified or t.relieved;
+        alone := t.identity <> t.desired or t.relieved;
         if _tidewire.hopeless(rel, alone) then
             return false;
         end if;

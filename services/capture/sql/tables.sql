@@ -7,7 +7,6 @@ with facts as (
            c.relreplident as identity,
            pg_has_role(c.relowner, 'usage') as owned,
            keys.primary_key,
-           keys.candidate,
            case c.relreplident when 'd' then keys.primary_key when 'i' then keys.chosen else false end as keyed,
            -- Not EXISTS, which PostgreSQL may answer for one table by hashing the columns of all.
            (select count(*) > 0 from (
@@ -28,18 +27,15 @@ with facts as (
     join pg_namespace n on n.oid = c.relnamespace
     cross join lateral (
         select coalesce(bool_or(u.usable and u.indisprimary), false) as primary_key,
-               coalesce(bool_or(u.usable and u.indisreplident), false) as chosen,
-               min(u.indexrelid::bigint) filter (where u.usable and u.certain)::oid as candidate
+               coalesce(bool_or(u.usable and u.indisreplident), false) as chosen
         from (
-            select i.indexrelid, i.indisprimary, i.indisreplident,
+            select i.indisprimary, i.indisreplident,
                    -- Before 18 generated columns are not published, so a key made of them would arrive without its values.
                    i.indislive and i.indisvalid and i.indisunique and i.indimmediate and i.indpred is null
-                   and not (current_setting('server_version_num')::int < 180000 and part.generated) as usable,
-                   i.indexprs is null and part.certain as certain
+                   and not (current_setting('server_version_num')::int < 180000 and part.generated) as usable
             from pg_index i
             cross join lateral (
-                select coalesce(bool_or(a.attgenerated <> ''), false) as generated,
-                       coalesce(bool_and(a.attnotnull), false) as certain
+                select coalesce(bool_or(a.attgenerated <> ''), false) as generated
                 from pg_attribute a
                 where a.attrelid = i.indrelid and a.attnum = any ((i.indkey::int2[])[0:i.indnkeyatts - 1])
             ) part
@@ -57,21 +53,17 @@ with facts as (
                 when identity = 'f' and not virtual then 'f'
                 when primary_key then 'd'
                 when not virtual then 'f'
-                when candidate is not null then 'i'
                 else identity
             end)::"char" as desired
     from facts
 ), verdicts as (
     select wishes.*,
            keyed or (identity = 'f' and not virtual) as safe,
-           -- USING INDEX stays in the catalog when that index is dropped, and then names nothing.
-           identity <> desired
-           or (desired = 'i' and not keyed and candidate is not null and persistence = 'p') as misidentified,
            persistence = 'p' and desired <> 'n' and (
                (desired = identity and keyed) or (desired = 'd' and primary_key)
-               or (desired = 'f' and not virtual) or (desired = 'i' and candidate is not null)) as coverable
+               or (desired = 'f' and not virtual)) as coverable
     from wishes
 )
 select verdicts.*,
-       not misidentified and (cardinality(pools) > 0) = coverable and (listed or persistence <> 'p') as settled
+       identity = desired and (cardinality(pools) > 0) = coverable and (listed or persistence <> 'p') as settled
 from verdicts

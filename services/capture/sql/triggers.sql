@@ -46,7 +46,7 @@ language sql set search_path = pg_catalog, pg_temp as $$
     left join pg_attribute a on a.attrelid = c.oid and a.attnum = d.objsubid and d.objsubid > 0
     left join pg_type y on d.classid = 'pg_type'::regclass and y.oid = d.objid
     left join lateral pg_identify_object_as_address(d.classid, d.objid, 0) address on d.objid <> 0 and c.oid is null and y.oid is null
-    where coalesce(d.schema_name, '') not like 'pg\_temp%' and coalesce(d.schema_name, '') <> '_tidewire'
+    where not starts_with(coalesce(d.schema_name, ''), 'pg_temp') and coalesce(d.schema_name, '') <> '_tidewire'
 $$;
 
 create or replace function _tidewire.command_ended() returns event_trigger
@@ -65,7 +65,7 @@ begin
         select array_agg(d.objid), array_agg(d.objid) filter (where d.command_tag in ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO'))
         into named, created
         from pg_event_trigger_ddl_commands() d
-        where d.classid = 'pg_class'::regclass and coalesce(d.schema_name, '') not like 'pg\_temp%';
+        where d.classid = 'pg_class'::regclass and not starts_with(coalesce(d.schema_name, ''), 'pg_temp');
         if exists (select from pg_class c where c.oid = any (named) and c.relkind = 'c') then
             named := named || array(select t.oid from pg_class t join pg_class c on c.reltype = t.reloftype where c.oid = any (named));
         end if;
@@ -187,13 +187,13 @@ declare
     rel oid;
     aside oid[] := '{}';
 begin
-    if command !~ '\m(unlogged|expression|drop\s+not\s+null)\M' then
+    if command !~ '\m(unlogged|expression)\M' then
         return;
     end if;
     if length(command) > 20000 then
         -- A script of many commands is read again at each of them, so only those that matter are looked into for names.
         select string_agg(part, ';') into command from string_to_table(command, ';') part
-        where part ~ '\m(unlogged|expression|drop\s+not\s+null)\M';
+        where part ~ '\m(unlogged|expression)\M';
     end if;
     perform _tidewire.look_away(true);
     for rel in
@@ -201,16 +201,8 @@ begin
         join _tidewire.coverage v on v.relid = d and v.pools <> '{}'
     loop
         begin
-            if command ~ '\m(unlogged|expression)\M' then
-                perform _tidewire.leave(rel);
-                aside := aside || rel;
-            end if;
-            if command ~ '\mdrop\s+not\s+null\M'
-               and exists (select from _tidewire.identities i where i.relid = rel and i.given = 'i' and i.former <> 'i') then
-                perform _tidewire.leave(rel);
-                perform _tidewire.identify(rel, (select i.former from _tidewire.identities i where i.relid = rel));
-                aside := aside || rel;
-            end if;
+            perform _tidewire.leave(rel);
+            aside := aside || rel;
         exception when others then
             raise log 'tidewire: table % does not step aside: %', rel, sqlerrm;
         end;
