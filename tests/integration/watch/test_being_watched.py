@@ -63,14 +63,21 @@ def test_a_watched_database_answers_as_an_unwatched_one(server, watched, plain, 
     clear(plain)
 
 
-def test_a_dropped_identity_index_is_replaced_by_the_other_one(server, watched):
+def test_no_index_of_the_user_is_bound_by_us_and_one_that_he_bound_may_go(server, watched):
     generated = "c int generated always as (a + 1) " + ("virtual" if server.version >= 18 else "stored")
     for command in (
         f"create table t (a int not null unique, b int, {generated})",
+        "alter table t alter a drop not null",
+        "alter table t alter a set not null",
         "create unique index i on t (a)",
         "alter table t replica identity using index i",
         "drop index i",
         "update t set b = b",
         "delete from t",
+        "drop table t",
+        f"create table t (a int not null, b int, {generated})",
+        "create unique index u on t (a)",
+        "drop index concurrently u",
+        "update t set b = b",
     ):
         watched.execute(command)
