@@ -1,3 +1,11 @@
 """Fixtures that every test may ask for; each starts its server at the first asking."""
 
+import os
+
+from hypothesis import settings
+
+# `make test` runs the same cases every time, so that a red run is a change's doing; `make oracle` looks for new ones.
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile("default" if "ORACLE_EXAMPLES" in os.environ else "repeatable")
+
 pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.kafka", "tests.fixtures.redis", "tests.fixtures.capture"]
