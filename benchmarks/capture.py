@@ -46,7 +46,9 @@ def run(*, rows: int, commits: int) -> None:
 def _stack() -> Iterator[tuple[PostgresServer, CapturedDatabase]]:
     with TemporaryDirectory() as folder:
         directory = Path(folder)
-        with start_postgres(directory / "postgres") as server, start_kafka(directory / "kafka") as broker:
+        # The tests' servers do not fsync; the ones that users run do.
+        postgres = start_postgres(directory / "postgres", settings={"fsync": "on"})
+        with postgres as server, start_kafka(directory / "kafka") as broker:
             captured = CapturedDatabase(server.dsn, broker, "", directory)
             try:
                 yield server, captured

@@ -27,7 +27,7 @@ def redis_program() -> RedisProgram:
     if own and _speaks_tls(RedisProgram(Path(own), {})):
         return RedisProgram(Path(own), {})
     if not shutil.which("apt-get"):
-        pytest.skip("needs a redis-server with TLS: install one, or have apt-get to fetch Debian's")
+        pytest.fail("needs a redis-server with TLS: install one, or have apt-get to fetch Debian's")
     if not CACHE.exists():
         _unpack_debians()
     program = _unpacked(CACHE)
