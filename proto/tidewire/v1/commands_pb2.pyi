@@ -31,7 +31,7 @@ class Command(_message.Message):
     def __init__(self, command_id: _Optional[bytes] = ..., gateway_id: _Optional[str] = ..., delivery_partition: _Optional[int] = ..., sent_us: _Optional[int] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., pause: _Optional[_Union[Pause, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., snapshot_request: _Optional[_Union[SnapshotRequest, _Mapping]] = ...) -> None: ...
 
 class Subscribe(_message.Message):
-    __slots__ = ("subscription_id", "sql", "parameters", "filter", "owner", "text_settings", "search_path", "barrier_id", "lease_ms", "settings_read")
+    __slots__ = ("subscription_id", "sql", "parameters", "filter", "owner", "text_settings", "search_path", "barrier_id", "lease_ms", "settings_read", "names")
     class SettingsReadEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +49,7 @@ class Subscribe(_message.Message):
     BARRIER_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_READ_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
     subscription_id: bytes
     sql: str
     parameters: _containers.RepeatedCompositeFieldContainer[Parameter]
@@ -59,13 +60,30 @@ class Subscribe(_message.Message):
     barrier_id: str
     lease_ms: int
     settings_read: _containers.ScalarMap[str, str]
-    def __init__(self, subscription_id: _Optional[bytes] = ..., sql: _Optional[str] = ..., parameters: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., filter: _Optional[str] = ..., owner: _Optional[_Union[Owner, _Mapping]] = ..., text_settings: _Optional[_Union[TextSettings, _Mapping]] = ..., search_path: _Optional[_Iterable[str]] = ..., barrier_id: _Optional[str] = ..., lease_ms: _Optional[int] = ..., settings_read: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    names: _containers.RepeatedCompositeFieldContainer[ResolvedName]
+    def __init__(self, subscription_id: _Optional[bytes] = ..., sql: _Optional[str] = ..., parameters: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., filter: _Optional[str] = ..., owner: _Optional[_Union[Owner, _Mapping]] = ..., text_settings: _Optional[_Union[TextSettings, _Mapping]] = ..., search_path: _Optional[_Iterable[str]] = ..., barrier_id: _Optional[str] = ..., lease_ms: _Optional[int] = ..., settings_read: _Optional[_Mapping[str, str]] = ..., names: _Optional[_Iterable[_Union[ResolvedName, _Mapping]]] = ...) -> None: ...
 
 class Parameter(_message.Message):
-    __slots__ = ("value",)
+    __slots__ = ("value", "type_oid")
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_OID_FIELD_NUMBER: _ClassVar[int]
     value: bytes
-    def __init__(self, value: _Optional[bytes] = ...) -> None: ...
+    type_oid: int
+    def __init__(self, value: _Optional[bytes] = ..., type_oid: _Optional[int] = ...) -> None: ...
+
+class ResolvedName(_message.Message):
+    __slots__ = ("written_schema", "written_name", "oid", "schema", "name")
+    WRITTEN_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_NAME_FIELD_NUMBER: _ClassVar[int]
+    OID_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    written_schema: str
+    written_name: str
+    oid: int
+    schema: str
+    name: str
+    def __init__(self, written_schema: _Optional[str] = ..., written_name: _Optional[str] = ..., oid: _Optional[int] = ..., schema: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class Owner(_message.Message):
     __slots__ = ("role", "connection_id")

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Query(_message.Message):
-    __slots__ = ("query_id", "template_id", "template_sql", "parameters", "filter", "sql", "tables", "role", "text_settings", "search_path", "settings_read", "snapshots")
+    __slots__ = ("query_id", "template_id", "template_sql", "parameters", "filter", "sql", "names", "role", "text_settings", "search_path", "settings_read", "snapshots")
     class SettingsReadEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -22,7 +22,7 @@ class Query(_message.Message):
     PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     SQL_FIELD_NUMBER: _ClassVar[int]
-    TABLES_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     TEXT_SETTINGS_FIELD_NUMBER: _ClassVar[int]
     SEARCH_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -34,23 +34,13 @@ class Query(_message.Message):
     parameters: _containers.RepeatedCompositeFieldContainer[_commands_pb2.Parameter]
     filter: str
     sql: str
-    tables: _containers.RepeatedCompositeFieldContainer[TableReference]
+    names: _containers.RepeatedCompositeFieldContainer[_commands_pb2.ResolvedName]
     role: str
     text_settings: _commands_pb2.TextSettings
     search_path: _containers.RepeatedScalarFieldContainer[str]
     settings_read: _containers.ScalarMap[str, str]
     snapshots: _containers.RepeatedCompositeFieldContainer[SnapshotWanted]
-    def __init__(self, query_id: _Optional[bytes] = ..., template_id: _Optional[bytes] = ..., template_sql: _Optional[str] = ..., parameters: _Optional[_Iterable[_Union[_commands_pb2.Parameter, _Mapping]]] = ..., filter: _Optional[str] = ..., sql: _Optional[str] = ..., tables: _Optional[_Iterable[_Union[TableReference, _Mapping]]] = ..., role: _Optional[str] = ..., text_settings: _Optional[_Union[_commands_pb2.TextSettings, _Mapping]] = ..., search_path: _Optional[_Iterable[str]] = ..., settings_read: _Optional[_Mapping[str, str]] = ..., snapshots: _Optional[_Iterable[_Union[SnapshotWanted, _Mapping]]] = ...) -> None: ...
-
-class TableReference(_message.Message):
-    __slots__ = ("oid", "schema", "name")
-    OID_FIELD_NUMBER: _ClassVar[int]
-    SCHEMA_FIELD_NUMBER: _ClassVar[int]
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    oid: int
-    schema: str
-    name: str
-    def __init__(self, oid: _Optional[int] = ..., schema: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+    def __init__(self, query_id: _Optional[bytes] = ..., template_id: _Optional[bytes] = ..., template_sql: _Optional[str] = ..., parameters: _Optional[_Iterable[_Union[_commands_pb2.Parameter, _Mapping]]] = ..., filter: _Optional[str] = ..., sql: _Optional[str] = ..., names: _Optional[_Iterable[_Union[_commands_pb2.ResolvedName, _Mapping]]] = ..., role: _Optional[str] = ..., text_settings: _Optional[_Union[_commands_pb2.TextSettings, _Mapping]] = ..., search_path: _Optional[_Iterable[str]] = ..., settings_read: _Optional[_Mapping[str, str]] = ..., snapshots: _Optional[_Iterable[_Union[SnapshotWanted, _Mapping]]] = ...) -> None: ...
 
 class SnapshotWanted(_message.Message):
     __slots__ = ("request_id", "gateway_id", "delivery_partition", "barrier_id")

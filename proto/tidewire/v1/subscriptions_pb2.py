@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from proto.tidewire.v1 import commands_pb2 as proto_dot_tidewire_dot_v1_dot_commands__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%proto/tidewire/v1/subscriptions.proto\x12\x0btidewire.v1\x1a proto/tidewire/v1/commands.proto\"\xbd\x01\n\x12SubscriptionRecord\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\x0c\x12\x12\n\ngateway_id\x18\x02 \x01(\t\x12\x1a\n\x12\x64\x65livery_partition\x18\x03 \x01(\r\x12-\n\x08\x61\x63\x63\x65pted\x18\x04 \x01(\x0b\x32\x19.tidewire.v1.SubscriptionH\x00\x12\'\n\x07refused\x18\x05 \x01(\x0b\x32\x14.tidewire.v1.RefusalH\x00\x42\x06\n\x04\x62ody\"\x85\x01\n\x0cSubscription\x12\x10\n\x08query_id\x18\x01 \x01(\x0c\x12!\n\x05owner\x18\x02 \x01(\x0b\x32\x12.tidewire.v1.Owner\x12\x0e\n\x06paused\x18\x03 \x01(\x08\x12\x16\n\x0elease_until_us\x18\x04 \x01(\x03\x12\x18\n\x10\x66irst_request_id\x18\x05 \x01(\x0c\",\n\x07Refusal\x12\x10\n\x08sqlstate\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%proto/tidewire/v1/subscriptions.proto\x12\x0btidewire.v1\x1a proto/tidewire/v1/commands.proto\"\xbd\x01\n\x12SubscriptionRecord\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\x0c\x12\x12\n\ngateway_id\x18\x02 \x01(\t\x12\x1a\n\x12\x64\x65livery_partition\x18\x03 \x01(\r\x12-\n\x08\x61\x63\x63\x65pted\x18\x04 \x01(\x0b\x32\x19.tidewire.v1.SubscriptionH\x00\x12\'\n\x07refused\x18\x05 \x01(\x0b\x32\x14.tidewire.v1.RefusalH\x00\x42\x06\n\x04\x62ody\"\x97\x01\n\x0cSubscription\x12\x10\n\x08query_id\x18\x01 \x01(\x0c\x12!\n\x05owner\x18\x02 \x01(\x0b\x32\x12.tidewire.v1.Owner\x12\x0e\n\x06paused\x18\x03 \x01(\x08\x12\x16\n\x0elease_until_us\x18\x04 \x01(\x03\x12\x18\n\x10\x66irst_request_id\x18\x05 \x01(\x0c\x12\x10\n\x08lease_ms\x18\x06 \x01(\r\",\n\x07Refusal\x12\x10\n\x08sqlstate\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,7 +35,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBSCRIPTIONRECORD']._serialized_start=89
   _globals['_SUBSCRIPTIONRECORD']._serialized_end=278
   _globals['_SUBSCRIPTION']._serialized_start=281
-  _globals['_SUBSCRIPTION']._serialized_end=414
-  _globals['_REFUSAL']._serialized_start=416
-  _globals['_REFUSAL']._serialized_end=460
+  _globals['_SUBSCRIPTION']._serialized_end=432
+  _globals['_REFUSAL']._serialized_start=434
+  _globals['_REFUSAL']._serialized_end=478
 # @@protoc_insertion_point(module_scope)

@@ -21,18 +21,20 @@ class SubscriptionRecord(_message.Message):
     def __init__(self, subscription_id: _Optional[bytes] = ..., gateway_id: _Optional[str] = ..., delivery_partition: _Optional[int] = ..., accepted: _Optional[_Union[Subscription, _Mapping]] = ..., refused: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
 
 class Subscription(_message.Message):
-    __slots__ = ("query_id", "owner", "paused", "lease_until_us", "first_request_id")
+    __slots__ = ("query_id", "owner", "paused", "lease_until_us", "first_request_id", "lease_ms")
     QUERY_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     LEASE_UNTIL_US_FIELD_NUMBER: _ClassVar[int]
     FIRST_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     query_id: bytes
     owner: _commands_pb2.Owner
     paused: bool
     lease_until_us: int
     first_request_id: bytes
-    def __init__(self, query_id: _Optional[bytes] = ..., owner: _Optional[_Union[_commands_pb2.Owner, _Mapping]] = ..., paused: _Optional[bool] = ..., lease_until_us: _Optional[int] = ..., first_request_id: _Optional[bytes] = ...) -> None: ...
+    lease_ms: int
+    def __init__(self, query_id: _Optional[bytes] = ..., owner: _Optional[_Union[_commands_pb2.Owner, _Mapping]] = ..., paused: _Optional[bool] = ..., lease_until_us: _Optional[int] = ..., first_request_id: _Optional[bytes] = ..., lease_ms: _Optional[int] = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("sqlstate", "message")
