@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+import orjson
 from msgspec import Struct
 
 from proto.positions import Lsn, Xid
@@ -18,8 +19,8 @@ from proto.streams.changes import (
     Truncated,
 )
 from services.chassis.changes import ChangesFollower
+from services.recompute.core.commits import Commits
 from services.recompute.core.result import Position
-from services.recompute.core.tracking import Commits
 
 REMEMBERED_BARRIERS = 10_000
 CATCH_UP_WAIT_S = 0.2
@@ -33,6 +34,18 @@ class Commit(Struct, frozen=True):
     position: Position
     xid: Xid
     events: tuple[TableEvent, ...]
+
+    @property
+    def ddl(self) -> "tuple[SchemaMark, ...]":
+        return tuple(_mark(event) for event in self.events if isinstance(event, SchemaChanged))
+
+
+class SchemaMark(Struct, frozen=True):
+    """What a DDL command touched, as the event trigger wrote it."""
+
+    command: str
+    oids: frozenset[int]
+    names: frozenset[tuple[str, str]]
 
 
 class CommitLog:
@@ -48,6 +61,11 @@ class CommitLog:
     @property
     def history(self) -> int:
         return self._follower.reader.history
+
+    @property
+    def offset(self) -> int:
+        """The offset in `changes` behind what was read."""
+        return self._follower.offset
 
     def catch_up(self, while_waiting: Callable[[], None]) -> None:
         """Read to the end that the log has now; only barriers and commits are remembered of it."""
@@ -81,3 +99,13 @@ class CommitLog:
                 yield Commit(self.position, event.xid, events)
             case _:
                 pass
+
+
+def _mark(event: SchemaChanged) -> SchemaMark:
+    described = orjson.loads(event.description)
+    objects = described.get("objects", [])
+    return SchemaMark(
+        command=str(described.get("command") or described.get("tag") or "DDL"),
+        oids=frozenset(one["oid"] for one in objects if one.get("oid")),
+        names=frozenset((one.get("schema") or "", one.get("name") or "") for one in objects),
+    )
