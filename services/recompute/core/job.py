@@ -1,0 +1,38 @@
+"""What a worker asks Spark, and what comes back."""
+
+from msgspec import Struct
+
+from proto.rows import ResultRow
+from proto.tidewire.v1.commands_pb2 import TextSettings
+from services.recompute.core.plan import Plan
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A template with the parameters of the queries that use it: as many queries as tuples."""
+
+    plan: Plan
+    settings: TextSettings
+    tuples: tuple[ResultRow, ...]
+    # What now() means, in microseconds since 1970.
+    moment_us: int
+
+
+class Rows(Struct, frozen=True):
+    """Whole results: for each tuple its rows, each with its row's key; in the result's order if it has one.
+
+    The key is the log's text of the key columns of the one table that a row-local plan reads, else empty.
+    """
+
+    found: tuple[list[tuple[ResultRow, ResultRow]], ...]
+
+
+class Signed(Struct, frozen=True):
+    """For each tuple the changed rows that belong to its result: key, row, and +1, or -1 for one that is gone."""
+
+    found: tuple[list[tuple[ResultRow, ResultRow, int]], ...]
+
+
+class Failed(Struct, frozen=True):
+    """Spark has no answer for this template; PostgreSQL is to be asked."""
+
+    reason: str
