@@ -1,5 +1,6 @@
 """An additive hash of a multiset of rows: adding and taking away rows adds and takes away their hashes."""
 
+from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
 
@@ -16,3 +17,11 @@ def shifted(state: bytes, rows: Iterable[tuple[ResultRow, int]]) -> bytes:
     for row, weight in rows:
         total += weight * int.from_bytes(blake2b(encode_row(row), digest_size=16).digest())
     return (total % _MODULUS).to_bytes(16)
+
+
+def counted(rows: Iterable[tuple[ResultRow, int]]) -> Counter[ResultRow]:
+    """The multiset of a block; a row may stand in it more than once, since an ordered result keeps its order."""
+    total: Counter[ResultRow] = Counter()
+    for row, weight in rows:
+        total[row] += weight
+    return total

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from proto.multiset import EMPTY, shifted
+from proto.multiset import EMPTY, counted, shifted
 from proto.partitions import partition_of
 from proto.pgwire.live import NO_SUBSCRIPTION, Ack, Refused, encode, encode_data
 from proto.rows import ResultRow, decode_block
@@ -169,7 +169,7 @@ class Switchboard:
             yield from self._fail(query, delta)
             return
         whole = delta.kind == DELTA_KIND_FULL
-        after = Counter(dict(decode_block(delta.rows))) if whole else None
+        after = counted(decode_block(delta.rows)) if whole else None
         net = dict(decode_block(delta.rows)) if after is None else net_between(query.rows, after)
         state_hash = shifted(query.state_hash, net.items()) if after is None else shifted(EMPTY, after.items())
         if state_hash != delta.state_hash:

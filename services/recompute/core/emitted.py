@@ -1,8 +1,6 @@
 """What stands in a partition of `deltas`: the last state of each query, and the requests that were answered."""
 
-from collections import Counter
-
-from proto.multiset import EMPTY, shifted
+from proto.multiset import EMPTY, counted, shifted
 from proto.rows import decode_block
 from proto.streams.deltas import Verdict, judge, standing_after
 from proto.streams.fencing import Fencing, Writer
@@ -56,14 +54,17 @@ def _after(known: State | None, delta: Delta, verdict: Verdict) -> State:
         return State(standing, None, (), is_error=True)
     columns = columns_key(delta.columns) if delta.columns else known.columns if known else ()
     if delta.kind == DELTA_KIND_FULL:
-        rows = Counter(dict(decode_block(delta.rows)))
+        rows = counted(decode_block(delta.rows))
+        state_hash = shifted(EMPTY, rows.items())
     elif verdict is Verdict.RESYNC or known is None or known.rows is None:
         return State(standing, None, columns)
     else:
-        rows = known.rows
-        for row, weight in decode_block(delta.rows):
+        rows, net = known.rows, counted(decode_block(delta.rows))
+        state_hash = shifted(known.state_hash, net.items())
+        for row, weight in net.items():
             rows[row] += weight
             if not rows[row]:
                 del rows[row]
-    trusted = shifted(EMPTY, rows.items()) == delta.state_hash
-    return State(standing, rows if trusted else None, columns)
+    if state_hash != delta.state_hash:
+        return State(standing, None, columns)
+    return State(standing, rows, columns, state_hash=state_hash)

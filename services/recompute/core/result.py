@@ -1,7 +1,7 @@
 """The result of one query, and the deltas that tell how it went on."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ from proto.tidewire.v1.deltas_pb2 import (
     FULL_REASON_FIRST,
     FULL_REASON_NEW_HISTORY,
     FULL_REASON_RECOVERED,
+    FULL_REASON_REORDERED,
     FULL_REASON_SCHEMA_CHANGED,
     FULL_REASON_STATE_LOST,
     Delta,
@@ -43,34 +44,59 @@ class State(Struct, frozen=True):
     rows: Counter[ResultRow] | None
     columns: tuple[bytes, ...]
     is_error: bool = False
+    state_hash: bytes = EMPTY
 
 
 class Result:
     """The rows of a query at a commit; every change of them comes out as the deltas to write."""
 
     def __init__(
-        self, query_id: bytes, history: int, columns: Iterable[ResultColumn], key_positions: Iterable[int]
+        self,
+        query_id: bytes,
+        history: int,
+        columns: Iterable[ResultColumn],
+        key_positions: Iterable[int],
+        *,
+        ordered: bool = False,
     ) -> None:
         self._query_id, self._history = query_id, history
         self._columns, self._key_positions = list(columns), list(key_positions)
         self.rows: Counter[ResultRow] = Counter()
+        # The rows in the result's order, if it has one.
+        self._order: list[ResultRow] | None = [] if ordered else None
         self._hash = EMPTY
         self.position = NOWHERE
 
-    def begin(self, rows: Counter[ResultRow], position: Position, told: State | None) -> Iterator[Delta]:
+    def begin(self, rows: Sequence[ResultRow], position: Position, told: State | None) -> Iterator[Delta]:
         """The first rows, and what readers who were told something before have to learn."""
-        self.rows, self._hash = rows, shifted(EMPTY, rows.items())
+        self.rows = Counter(rows)
+        self._hash = shifted(EMPTY, self.rows.items())
+        self._order = None if self._order is None else list(rows)
         self.position = position
         if told is None:
             return
         came_from = Position(told.standing.lsn, told.standing.moment_us)
+        if told.standing.history == self._history and position <= came_from:
+            # A state that comes after another one must stand behind it, or readers drop it.
+            self.position = Position(came_from.lsn, came_from.moment_us + 1)
         reason = self._why_full(told)
         if reason is not None:
             yield from self._full(came_from, reason)
             return
         assert told.rows is not None
-        net = {row: rows[row] - told.rows[row] for row in {**rows, **told.rows} if rows[row] != told.rows[row]}
-        yield from self._moved(came_from, net)
+        yield from self._moved(came_from, _net(told.rows, self.rows))
+
+    def replace(self, rows: Sequence[ResultRow], position: Position) -> Iterator[Delta]:
+        """The whole result at a later commit; a pure change of order is told as a whole result."""
+        after = Counter(rows)
+        net = _net(self.rows, after)
+        reordered = self._order is not None and self._order != list(rows)
+        self._order = None if self._order is None else list(rows)
+        if net:
+            yield from self.change(net, position)
+        elif reordered:
+            came_from, self.position = self.position, self._behind(position)
+            yield from self._full(came_from, FULL_REASON_REORDERED)
 
     def change(self, net: Mapping[ResultRow, int], position: Position) -> Iterator[Delta]:
         """Rows came and went; nothing is told if none did."""
@@ -81,7 +107,7 @@ class Result:
             if not self.rows[row]:
                 del self.rows[row]
         self._hash = shifted(self._hash, net.items())
-        came_from, self.position = self.position, position
+        came_from, self.position = self.position, self._behind(position)
         yield from self._moved(came_from, net)
 
     def progress(self, position: Position) -> Iterator[Delta]:
@@ -98,7 +124,7 @@ class Result:
     def state(self) -> State:
         """What readers know now."""
         standing = Standing(self._history, self.position.lsn, self.position.moment_us)
-        return State(standing, Counter(self.rows), columns_key(self._columns))
+        return State(standing, Counter(self.rows), columns_key(self._columns), state_hash=self._hash)
 
     def _why_full(self, told: State) -> FullReason | None:
         if told.standing.history != self._history:
@@ -118,7 +144,11 @@ class Result:
         delta = self._delta(came_from)
         delta.kind, delta.full_reason = DELTA_KIND_FULL, reason
         delta.columns.extend(self._columns)
-        return cut(delta, self.rows.items())
+        return cut(delta, self.rows.items() if self._order is None else ((row, 1) for row in self._order))
+
+    def _behind(self, position: Position) -> Position:
+        """The position, or the next one behind ours: PostgreSQL may be asked twice at the same commit."""
+        return max(position, Position(self.position.lsn, self.position.moment_us + 1))
 
     def _delta(self, came_from: Position) -> Delta:
         return Delta(
@@ -132,6 +162,10 @@ class Result:
             state_hash=self._hash,
             row_count=self.rows.total(),
         )
+
+
+def _net(before: Counter[ResultRow], after: Counter[ResultRow]) -> dict[ResultRow, int]:
+    return {row: after[row] - before[row] for row in {**after, **before} if after[row] != before[row]}
 
 
 def error_delta(query_id: bytes, history: int, position: Position, sqlstate: str, message: str) -> Delta:
