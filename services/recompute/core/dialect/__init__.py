@@ -1,0 +1,1 @@
+"""PostgreSQL's SQL in Spark's SQL, where both are proven to give the same."""

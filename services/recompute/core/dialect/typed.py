@@ -1,0 +1,107 @@
+"""An expression in Spark SQL with the type that PostgreSQL gives it, and what its names may stand for."""
+
+from typing import Protocol
+
+from msgspec import Struct
+from sqlglot import exp
+
+from proto.tidewire.v1.commands_pb2 import TextSettings
+from services.recompute.core.catalog import Collation, PgType
+
+BOOL = PgType(16, "bool")
+INT8 = PgType(20, "int8")
+INT2 = PgType(21, "int2")
+INT4 = PgType(23, "int4")
+TEXT = PgType(25, "text")
+FLOAT4 = PgType(700, "float4")
+FLOAT8 = PgType(701, "float8")
+UNKNOWN = PgType(705, "unknown")
+BPCHAR = PgType(1042, "bpchar")
+VARCHAR = PgType(1043, "varchar")
+DATE = PgType(1082, "date")
+TIMESTAMP = PgType(1114, "timestamp")
+TIMESTAMPTZ = PgType(1184, "timestamptz")
+INTERVAL = PgType(1186, "interval")
+NUMERIC = PgType(1700, "numeric")
+UUID = PgType(2950, "uuid")
+
+INTEGERS = frozenset({"int2", "int4", "int8"})
+FLOATS = frozenset({"float4", "float8"})
+STRINGS = frozenset({"text", "varchar", "bpchar", "name"})
+
+
+class Untranslatable(Exception):
+    """Spark is not known to give what PostgreSQL gives; `reason` is a short noun phrase, e.g. "function int4range"."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Span(Struct, frozen=True):
+    """An interval, in the three parts that PostgreSQL keeps apart."""
+
+    months: int = 0
+    days: int = 0
+    microseconds: int = 0
+
+
+class Typed(Struct, frozen=True, kw_only=True):
+    """Spark SQL for a value, stored as core/storage.py says for its type, with these additions.
+
+    A numeric without a modifier is stored as text, unless `digits` says the DECIMAL(precision, scale) that it is
+    computed as. PostgreSQL prints it with `scale` digits after the point; `printed_scale` is Spark SQL for their number
+    where it is not the same in every row.
+    """
+
+    sql: str
+    type: PgType
+    digits: tuple[int, int] | None = None
+    printed_scale: str | None = None
+    # `sql` is canonical text that only rendering.py can finish (a quotient): it may be printed, nothing else.
+    deferred: bool = False
+    # The text of a literal that has no type yet.
+    text: str | None = None
+    # An interval: only constants are known, and `sql` is empty.
+    span: Span | None = None
+    is_constant: bool = False
+    reads_clock: bool = False
+    # There is no single right value.
+    unstable: bool = False
+
+
+class Scope(Protocol):
+    """What the names in an expression mean where it stands."""
+
+    @property
+    def settings(self) -> TextSettings: ...
+
+    @property
+    def collation(self) -> Collation:
+        """The database's default collation, that of results of casts to text."""
+        ...
+
+    def intercepted(self, node: exp.Expression) -> Typed | None:
+        """What a node means by its place: an aggregate, a window, an expression of GROUP BY. Asked before all else."""
+        ...
+
+    def column(self, node: exp.Column) -> Typed: ...
+
+    def parameter(self, number: int) -> Typed: ...
+
+    def subquery(self, node: exp.Expression) -> Typed:
+        """A scalar subquery, EXISTS, IN (SELECT …), = ANY (SELECT …)."""
+        ...
+
+    def now(self) -> Typed:
+        """The moment that stands for now(), as timestamptz."""
+        ...
+
+
+def merged_flags(*parts: Typed) -> dict[str, bool]:
+    """The flags of an expression made of others."""
+    return {
+        "is_constant": all(part.is_constant for part in parts),
+        "reads_clock": any(part.reads_clock for part in parts),
+        "unstable": any(part.unstable for part in parts),
+    }
