@@ -28,6 +28,8 @@ class Postgres(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The [postgres] section."""
 
     dsn: str
+    # Besides superusers and the role of the DSN: whose functions may run when a subscribed query calls them.
+    trusted_owners: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         try:

@@ -21,6 +21,7 @@ SECTIONS = (
     "capture",
     "registry",
     "recompute",
+    "source",
     "fanout",
     "gateway",
     "retention",

@@ -1,29 +1,32 @@
 """The worker: queries come and go, commits come in, deltas go out, turn by turn."""
 
 import time
-from collections import Counter
+from collections import OrderedDict
 from collections.abc import Callable
 
-import orjson
+import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from proto.streams.changes import ChangeUnwritable, HistoryBegan, RowChanged, SchemaChanged, Truncated
-from proto.tidewire.v1.deltas_pb2 import Delta
+from proto.streams.changes import HistoryBegan, RowChanged, SchemaChanged, Truncated
 from proto.tidewire.v1.queries_pb2 import Query
-from services.recompute.core.query import bind, parse
-from services.recompute.core.replica import Diverged, Replica, Signed
-from services.recompute.core.result import Result, State, error_delta
-from services.recompute.core.tracking import Failure, LiveQuery, LiveTable, Request
-from services.recompute.errors import HistoryEnded, NotSupported, RelationMissing
-from services.recompute.inbound.base import Base, Source
-from services.recompute.inbound.changes import Commit, CommitLog, TableEvent
-from services.recompute.inbound.queries import Ended, Gained, Lost, Queries, Wanted
-from services.recompute.loading import Loading
+from services.recompute.core.interest import Interest
+from services.recompute.core.live import Failure, LiveQuery, LiveTemplate, Request
+from services.recompute.core.plan import Plan, Strategy
+from services.recompute.core.result import State
+from services.recompute.errors import HistoryEnded
+from services.recompute.inbound.changes import Commit, CommitLog, SchemaMark
+from services.recompute.inbound.queries import Ended, Gained, Lost, Queries, Wanted, Watched
 from services.recompute.metrics import Metrics
 from services.recompute.outbound.deltas import Deltas
-from services.recompute.outbound.spark import Batch, Spark
+from services.recompute.planner import Planned, Planner
+from services.recompute.sourcing import Sourcing
+from services.recompute.tables import Settled, Tables
+from services.recompute.telling import Telling
+from services.recompute.ticking import Ticking
 
 LOG_WAIT_S = 0.01
+REMEMBERED_ENDED = 1000
+MISSING = frozenset({"42P01", "42703", "3F000"})
 
 
 class Worker:
@@ -34,22 +37,30 @@ class Worker:
         *,
         queries: Queries,
         log: CommitLog,
-        source: Source,
         deltas: Deltas,
-        spark: Spark,
+        planner: Planner,
+        tables: Tables,
+        ticking: Ticking,
+        sourcing: Sourcing,
+        telling: Telling,
         metrics: Metrics,
         events: FilteringBoundLogger,
-        barrier_wait_s: float,
+        recheck_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._wanted, self._log, self._source, self._deltas, self._spark = queries, log, source, deltas, spark
+        self._wanted, self._log, self._deltas = queries, log, deltas
+        self._planner, self._tables, self._ticking = planner, tables, ticking
+        self._sourcing, self._telling = sourcing, telling
         self._metrics, self._events, self._clock = metrics, events, clock
-        self._barrier_wait_s = barrier_wait_s
-        self._loading = Loading(source)
+        self._recheck_s, self._next_recheck_s = recheck_s, clock() + recheck_s
         self._queries: dict[bytes, LiveQuery] = {}
-        self._tables: dict[int, LiveTable] = {}
+        self._templates: dict[bytes, LiveTemplate] = {}
+        self._interest = Interest()
         self._told: dict[bytes, State] = {}
-        self._answered: set[bytes] = set()
+        # Of queries that ended: it may only have been an old record that was replayed, and they come again.
+        self._ended: OrderedDict[bytes, State] = OrderedDict()
+        # Tables that Spark cannot hold, and why.
+        self._unfit: dict[int, str] = {}
 
     def turn(self) -> None:
         """Take in what is at hand, and send what follows from it."""
@@ -61,229 +72,268 @@ class Worker:
                     self._give_up(set(partitions))
                 case Wanted(partition=partition, query=query):
                     self._want(partition, query)
+                case Watched(query=query):
+                    self._template(query).watched.add(query.query_id)
                 case Ended(query_id=query_id):
                     self._end(query_id)
         self._follow()
-        for live, loaded in self._loading.finished(self._log.barriers):
-            self._loaded(live, loaded)
-        self._answer()
+        for planned in self._planner.done(self._log.barriers):
+            self._planned(planned)
+        for settled in self._tables.settle():
+            self._settled(settled)
+        self._retry_spark()
+        for live in self._ticking.tick(self._templates.values()):
+            self._sourcing.track(live)
+        self._sourcing.turn()
+        for live in self._queries.values():
+            if live.requests:
+                self._telling.answer(live, is_current=self._is_current(live))
+        self._recheck()
+        self._tables.upkeep()
+        for partition in self._deltas.due_for_checkpoint():
+            self._deltas.checkpoint(partition, self._states(partition), self._telling.answered)
         self._deltas.poll()
 
+    def _states(self, partition: int) -> dict[bytes, State]:
+        """What the readers of a partition were told last, of every query that is known."""
+        states = {
+            query_id: told for query_id, told in self._told.items() if self._deltas.partition(query_id) == partition
+        }
+        for live in self._queries.values():
+            if live.partition == partition:
+                state = live.told if live.result is None else live.result.state
+                if state is not None:
+                    states[live.id] = state
+        return states
+
     def close(self) -> None:
-        self._loading.close()
+        self._planner.close()
+        self._sourcing.close()
+        self._tables.close()
+
+    def _is_current(self, live: LiveQuery) -> bool:
+        if live.template.is_in_doubt:
+            return False
+        return self._sourcing.is_current(live) if live.is_by_postgres else live.result is not None
 
     def _take_over(self, partitions: tuple[int, ...]) -> None:
         for partition, emitted in self._deltas.take_over(partitions, self._log.history):
             self._told.update(emitted.states)
-            self._answered |= emitted.answered
+            self._telling.answered |= emitted.answered
             self._events.info("partition_taken_over", partition=partition, queries_known=len(emitted.states))
 
     def _give_up(self, partitions: set[int]) -> None:
         for live in [live for live in self._queries.values() if live.partition in partitions]:
             self._end(live.id)
+        self._ended.clear()  # the next owner goes on from there
+        self._told = {id: told for id, told in self._told.items() if self._deltas.partition(id) not in partitions}
         self._events.info("partitions_given_up", partitions=sorted(partitions))
 
     def _want(self, partition: int, query: Query) -> None:
         live = self._queries.get(query.query_id)
         if live is None:
-            live = self._queries[query.query_id] = LiveQuery(partition, query, self._told.pop(query.query_id, None))
-            self._compile(live)
+            template = self._template(query)
+            told = self._told.pop(query.query_id, None) or self._ended.pop(query.query_id, None)
+            live = LiveQuery(partition, query, template, told)
+            self._queries[live.id] = template.members[live.id] = live
+            template.watched.discard(live.id)
             self._metrics.queries.set(len(self._queries))
+            if template.refusal is not None:
+                self._refuse(live, template.refusal)
+            elif live.is_by_postgres:
+                self._sourcing.track(live)
         now_s = self._clock()
         live.requests = {
             wanted.request_id: live.requests.get(wanted.request_id) or Request(wanted, now_s)
             for wanted in query.snapshots
-            if wanted.request_id not in self._answered
+            if wanted.request_id not in self._telling.answered
         }
 
-    def _compile(self, live: LiveQuery) -> None:
-        query = live.query
-        try:
-            live.parsed = parse(query.sql)
-            table = self._source.resolve(live.parsed.schema, live.parsed.table, query.search_path)
-            self._bind(live, LiveTable(table))
-        except (NotSupported, RelationMissing) as error:
-            live.failure = Failure(error.sqlstate, str(error))
-            self._events.info("query_refused", query=live.id.hex(), reason=str(error))
-            return
-        held = self._tables.get(table.oid)
-        if held is None:
-            held = self._tables[table.oid] = LiveTable(table)
-            self._loading.begin(held, self._log.commits)
-        held.queries[live.id] = live
-        if held.replica is not None:
-            self._bind(live, held)
-            self._evaluate(held, [live])
-
-    def _bind(self, live: LiveQuery, held: LiveTable) -> None:
-        assert live.parsed is not None
-        live.plan = bind(
-            live.parsed,
-            held.table,
-            parameters=live.parameters(),
-            filter_sql=live.query.filter,
-            text_settings=live.query.text_settings,
-        )
+    def _template(self, query: Query) -> LiveTemplate:
+        template = self._templates.get(query.template_id)
+        if template is None:
+            template = self._templates[query.template_id] = LiveTemplate(query.template_id, query)
+            self._planner.ask(template)
+        return template
 
     def _end(self, query_id: bytes) -> None:
         live = self._queries.pop(query_id, None)
-        if live is None:
-            return
-        if live.told is not None:
-            # Its readers have not been told where it went on from there; it may only be an old record that is replayed.
-            self._told[query_id] = live.told
         self._metrics.queries.set(len(self._queries))
-        for oid, held in list(self._tables.items()):
-            held.queries.pop(query_id, None)
-            if not held.queries:
-                del self._tables[oid]
-                self._loading.forget(oid)
+        if live is None:
+            for template in [one for one in self._templates.values() if query_id in one.watched]:
+                template.watched.discard(query_id)
+                self._drop_unwanted(template)
+            return
+        live.suspend()
+        if live.told is not None:
+            self._ended[query_id] = live.told
+            if len(self._ended) > REMEMBERED_ENDED:
+                self._ended.popitem(last=False)
+        self._sourcing.untrack(query_id)
+        del live.template.members[query_id]
+        self._drop_unwanted(live.template)
+
+    def _drop_unwanted(self, template: LiveTemplate) -> None:
+        if template.is_wanted:
+            return
+        del self._templates[template.id]
+        self._planner.forget(template.id)
+        self._interest.forget(template.id)
+        self._release(template.reads)
+
+    def _release(self, oids: frozenset[int]) -> None:
+        needed = {oid for one in self._templates.values() if one.needs_tables for oid in one.reads}
+        for oid in oids - needed:
+            self._tables.release(oid)
+
+    def _planned(self, planned: Planned) -> None:
+        template = self._templates.get(planned.template_id)
+        if template is None:
+            return
+        if isinstance(planned.outcome, Failure):
+            self._refused(template, planned.outcome)
+            return
+        plan = self._fitting(planned.outcome)
+        if plan == template.plan and planned.tables == template.tables and not template.is_in_doubt:
+            return
+        self._events.info(
+            "query_planned", template=template.id.hex(), strategy=plan.strategy.value, why_not=plan.why_not
+        )
+        before = template.reads
+        self._suspend(template)
+        template.plan, template.tables, template.refusal = plan, planned.tables, None
+        template.is_in_doubt = False
+        self._interest.set(template)
+        self._ticking.begin_again(template)
+        if template.needs_tables:
+            for oid in template.reads:
+                self._tables.want(template.tables[oid])
+        self._release(before - template.reads if template.needs_tables else before)
+        for live in template.members.values():
+            live.by_postgres_until_s = None
+            if live.is_by_postgres:
+                self._sourcing.track(live)
+
+    def _fitting(self, plan: Plan) -> Plan:
+        """The plan, or PostgreSQL where Spark cannot hold one of its tables."""
+        reason = next((self._unfit[read.table] for read in plan.reads if read.table in self._unfit), None)
+        if reason is None or plan.strategy is Strategy.SOURCE:
+            return plan
+        why_not = plan.why_not | {Strategy.ROW_LOCAL.value: reason, Strategy.FULL.value: reason}
+        return msgspec.structs.replace(plan, strategy=Strategy.SOURCE, why_not=why_not, row_local=None, full=None)
+
+    def _refused(self, template: LiveTemplate, refusal: Failure) -> None:
+        if refusal.same_as(template.refusal):
+            return
+        self._events.info("query_refused", template=template.id.hex(), reason=refusal.message)
+        before = template.reads
+        self._suspend(template)
+        self._interest.forget(template.id)
+        template.plan, template.tables, template.refusal = None, {}, refusal
+        template.is_in_doubt = False
+        self._release(before)
+        for live in template.members.values():
+            self._refuse(live, refusal)
+
+    def _refuse(self, live: LiveQuery, refusal: Failure) -> None:
+        if live.told is not None and refusal.sqlstate in MISSING:
+            refusal = Failure(refusal.sqlstate, f"Subscription invalidated: {_dropped(refusal.message)}")
+        self._telling.fail(live, refusal)
+
+    def _suspend(self, template: LiveTemplate) -> None:
+        """Whatever it had is to be computed anew."""
+        for live in template.members.values():
+            live.suspend()
+            self._sourcing.untrack(live.id)
 
     def _follow(self) -> None:
-        """Take whole commits in, and tell what they changed in the results."""
-        began_s = self._clock()
-        nets: dict[int, Signed] = {}
+        """Take whole commits in, and note which templates they concern."""
         for commit in self._log.read(LOG_WAIT_S):
             if isinstance(commit, HistoryBegan):
-                if self._tables:
+                if self._templates:
                     raise HistoryEnded(commit.history, commit.because)
                 continue
-            self._take_commit(commit, nets)
-        changed = [self._tables[oid] for oid, net in nets.items() if net and oid in self._tables]
-        if changed:
-            self._tell(changed, nets)
-            self._metrics.ticks.inc()
-            self._metrics.tick_seconds.observe(self._clock() - began_s)
+            self._tables.take(commit)
+            self._note(commit)
 
-    def _take_commit(self, commit: Commit, nets: dict[int, Signed]) -> None:
+    def _note(self, commit: Commit) -> None:
+        touched: dict[bytes, tuple[LiveTemplate, bool]] = {}
         for event in commit.events:
-            for held in self._concerned(event):
-                oid = held.table.oid
-                try:
-                    if isinstance(event, SchemaChanged | ChangeUnwritable):
-                        raise Diverged("its schema changed" if isinstance(event, SchemaChanged) else event.reason)
-                    if held.replica is None:
-                        held.backlog.append(event)
-                    else:
-                        held.replica.change(event, nets.setdefault(oid, {}))
-                except Diverged as reason:
-                    nets.pop(oid, None)
-                    self._reload(held, str(reason))
+            if isinstance(event, SchemaChanged):
+                continue
+            if isinstance(event, RowChanged):
+                concerned, resets = self._interest.concerned_by(event), False
+            else:
+                concerned, resets = self._interest.readers(event.relation.oid), isinstance(event, Truncated)
+            for template in concerned:
+                touched[template.id] = (template, resets or touched.get(template.id, (template, False))[1])
+        for mark in commit.ddl:
+            for template in self._schema_changed(mark):
+                touched[template.id] = (template, True)
+        for template, resets in touched.values():
+            template.is_touched = True
+            for live in template.members.values():
+                self._sourcing.concern(live, commit.position, commit.xid, resets=resets)
 
-    def _concerned(self, event: TableEvent) -> list[LiveTable]:
-        if isinstance(event, RowChanged | Truncated | ChangeUnwritable):
-            held = self._tables.get(event.relation.oid)
-            return [] if held is None else [held]
-        objects = orjson.loads(event.description).get("objects", [])
-        oids = {described.get("oid") for described in objects}
-        names = {(described.get("schema"), described.get("name")) for described in objects}
-        return [
-            held
-            for held in self._tables.values()
-            if held.table.oid in oids or (held.table.schema, held.table.name) in names
-        ]
+    def _schema_changed(self, mark: SchemaMark) -> list[LiveTemplate]:
+        """Any DDL may change what a query means: all are planned anew; those that depend on it wait for that."""
+        concerned = [one for one in self._templates.values() if _depends(one, mark)]
+        for template in concerned:
+            template.is_in_doubt = True
+        for oid in {oid for one in concerned for oid in one.reads if _is_named(one, oid, mark)}:
+            self._unfit.pop(oid, None)
+            self._tables.reload(oid, mark.command)
+        for template in self._templates.values():
+            self._planner.ask(template)
+        return concerned
 
-    def _tell(self, changed: list[LiveTable], nets: dict[int, Signed]) -> None:
-        """One Spark job over all changed rows and all queries that read their tables."""
-        batches, asked = [], []
-        for held in changed:
-            lives = [live for live in held.queries.values() if live.result is not None and live.plan is not None]
-            rows = list(nets[held.table.oid])
-            batches.append(Batch(held.table, rows, [live.plan.predicate for live in lives if live.plan]))
-            asked.append((held, lives, rows))
-        for (held, lives, rows), found in zip(asked, self._spark.matches(batches), strict=True):
-            net = nets[held.table.oid]
-            for live, numbers in zip(lives, found, strict=True):
-                assert live.result is not None and live.plan is not None
-                moved: Counter[tuple[bytes | None, ...]] = Counter()
-                for number in numbers:
-                    moved[live.plan.project(rows[number])] += net[rows[number]]
-                really = {row: weight for row, weight in moved.items() if weight}
-                self._count(self._deltas.append(live.result.change(really, self._log.position)))
+    def _settled(self, settled: Settled) -> None:
+        self._events.info("table_settled", table=settled.oid, outcome=settled.outcome, reason=settled.reason)
+        for template in self._interest.readers(settled.oid):
+            if settled.outcome == "loaded":
+                for live in template.members.values():
+                    if not live.is_by_postgres:
+                        live.suspend()
+                continue
+            if settled.outcome == "unfit":
+                self._unfit[settled.oid] = settled.reason
+            self._planner.ask(template)
 
-    def _reload(self, held: LiveTable, reason: str) -> None:
-        self._events.warning("table_reloaded", table=held.table.name, reason=reason)
-        for live in held.queries.values():
-            if live.result is not None:
-                live.told, live.result = live.result.state, None
-        self._loading.begin(held, self._log.commits)
-
-    def _loaded(self, held: LiveTable, loaded: Base | RelationMissing) -> None:
-        if isinstance(loaded, RelationMissing):
-            dropped = f"Subscription invalidated: table '{held.table.name}' was dropped"
-            for live in list(held.queries.values()):
-                self._fail(live, Failure(loaded.sqlstate, dropped))
-            del self._tables[held.table.oid]
-            return
-        if not held.is_fit(loaded.snapshot):
-            self._loading.begin(held, self._log.commits)
-            return
-        backlog, held.table = held.backlog, loaded.table
-        held.replica = Replica(loaded.table, loaded.rows)
-        try:
-            for event in backlog:
-                if not loaded.snapshot.sees(event.xid):
-                    held.replica.change(event, {})
-        except Diverged as reason:
-            self._reload(held, str(reason))
-            return
-        held.backlog = []
-        self._events.info("table_loaded", table=held.table.name, rows=held.replica.rows.total())
-        self._metrics.rows.set(sum(t.replica.rows.total() for t in self._tables.values() if t.replica))
-        for live in list(held.queries.values()):
-            try:
-                self._bind(live, held)
-            except NotSupported as error:
-                self._fail(live, Failure(error.sqlstate, str(error)))
-                del held.queries[live.id]
-        self._evaluate(held, list(held.queries.values()))
-
-    def _evaluate(self, held: LiveTable, lives: list[LiveQuery]) -> None:
-        """The whole results of queries from the replica, and what their readers have to learn."""
-        assert held.replica is not None
-        rows = list(held.replica.rows)
-        plans = [live.plan for live in lives if live.plan is not None]
-        (found,) = self._spark.matches([Batch(held.table, rows, [plan.predicate for plan in plans])])
-        for live, plan, numbers in zip(lives, plans, found, strict=True):
-            result: Counter[tuple[bytes | None, ...]] = Counter()
-            for number in numbers:
-                result[plan.project(rows[number])] += held.replica.rows[rows[number]]
-            live.result = Result(live.id, self._log.history, plan.columns, plan.key_positions)
-            self._count(self._deltas.append(live.result.begin(result, self._log.position, live.told)))
-            live.told, live.failure = None, None
-
-    def _fail(self, live: LiveQuery, failure: Failure) -> None:
-        live.failure, live.result = failure, None
-        if live.told is not None:
-            self._count(self._deltas.append([self._error(live, failure)]))
-            live.told = None
-
-    def _answer(self) -> None:
-        """Whole results for those who asked and whose barrier the log has passed."""
+    def _retry_spark(self) -> None:
+        """What Spark failed on is tried again after a while: the data may have recovered."""
+        now_s = self._clock()
         for live in self._queries.values():
-            for request_id, request in list(live.requests.items()):
-                if live.failure is not None:
-                    self._count(self._deltas.answer(request.wanted, [self._error(live, live.failure)]))
-                elif live.result is not None and self._is_due(request):
-                    # Readers who stand at an earlier commit must be able to go on together with this one.
-                    self._count(self._deltas.append(live.result.progress(self._log.position)))
-                    self._count(self._deltas.answer(request.wanted, live.result.whole()))
-                else:
-                    continue
-                del live.requests[request_id]
-                self._answered.add(request_id)
+            if live.by_postgres_until_s is not None and now_s >= live.by_postgres_until_s:
+                live.by_postgres_until_s = None
+                if not live.is_by_postgres:
+                    self._sourcing.untrack(live.id)
+                    live.suspend()
 
-    def _is_due(self, request: Request) -> bool:
-        barriers = self._log.barriers
-        if not request.wanted.barrier_id or request.wanted.barrier_id in barriers or request.own_barrier in barriers:
-            return True
-        if request.own_barrier is None and self._clock() - request.since_s > self._barrier_wait_s:
-            # It may have passed before we began to read; one that we emit now is behind it in any case.
-            request.own_barrier = self._source.emit_barrier()
+    def _recheck(self) -> None:
+        """Rights, policies and roles change without a mark in the log."""
+        now_s = self._clock()
+        if now_s >= self._next_recheck_s:
+            self._next_recheck_s = now_s + self._recheck_s
+            for template in self._templates.values():
+                self._planner.ask(template)
+
+
+def _depends(template: LiveTemplate, mark: SchemaMark) -> bool:
+    plan = template.plan
+    if plan is None:
         return False
+    named = any((table.schema, table.name) in mark.names for table in template.tables.values())
+    return named or bool(mark.oids & plan.depends_on) or bool(mark.oids & template.reads)
 
-    def _error(self, live: LiveQuery, failure: Failure) -> Delta:
-        return error_delta(live.id, self._log.history, self._log.position, failure.sqlstate, failure.message)
 
-    def _count(self, records: int) -> None:
-        self._metrics.deltas.inc(records)
+def _is_named(template: LiveTemplate, oid: int, mark: SchemaMark) -> bool:
+    table = template.tables.get(oid)
+    return oid in mark.oids or (table is not None and (table.schema, table.name) in mark.names)
+
+
+def _dropped(words: str) -> str:
+    """PostgreSQL's words for a missing relation, as a reader who had it will understand them."""
+    prefix, suffix = 'relation "', '" does not exist'
+    if words.startswith(prefix) and words.endswith(suffix):
+        return f"table '{words[len(prefix) : -len(suffix)]}' was dropped"
+    return words

@@ -35,7 +35,7 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True, kw_only=True):
-    """A table whose rows are in the log. `key` are the positions of the primary key's columns; empty if there is none."""
+    """A table whose rows are in the log. `key` are the places of the primary key's columns; empty if there is none."""
 
     oid: int
     schema: str

@@ -1,5 +1,7 @@
 """What stands in a partition of `deltas`: the last state of each query, and the requests that were answered."""
 
+from collections.abc import Iterable
+
 from proto.multiset import EMPTY, counted, shifted
 from proto.rows import decode_block
 from proto.streams.deltas import Verdict, judge, standing_after
@@ -12,10 +14,10 @@ from services.recompute.core.result import State, columns_key
 class Emitted:
     """Folds one partition, record by record."""
 
-    def __init__(self) -> None:
+    def __init__(self, states: dict[bytes, State] | None = None, answered: Iterable[bytes] = ()) -> None:
         self.fencing = Fencing()
-        self.states: dict[bytes, State] = {}
-        self.answered: set[bytes] = set()
+        self.states: dict[bytes, State] = states or {}
+        self.answered = set(answered)
         self._parts = Assembler()
 
     def feed(self, record: DeltaRecord) -> None:

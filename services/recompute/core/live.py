@@ -82,6 +82,8 @@ class LiveTemplate:
         self.plan: Plan | None = None
         self.tables: dict[int, Table] = {}
         self.refusal: Failure | None = None
+        # DDL touched what it depends on, and the plan that counts from there is on its way.
+        self.is_in_doubt = False
         # A commit since the last tick concerns it.
         self.is_touched = False
         self.next_moment_s: float | None = None

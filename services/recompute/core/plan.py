@@ -37,7 +37,7 @@ class OutputColumn(Struct, frozen=True):
 
 
 class RowLocal(Struct, frozen=True):
-    """Each row of one table decides alone. Expressions are over c0, c1 … and the tokens of parameters and the moment."""
+    """Each row of one table decides alone. Expressions are over c0, c1 … and tokens of parameters and the moment."""
 
     table: int
     # True, false or NULL; empty: every row.

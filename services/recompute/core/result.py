@@ -46,6 +46,13 @@ class State(Struct, frozen=True):
     is_error: bool = False
     state_hash: bytes = EMPTY
 
+    def next_position(self, position: Position) -> Position:
+        """The position, or the next one behind this state: one that does not stand behind it would be dropped."""
+        return max(position, Position(self.standing.lsn, self.standing.moment_us + 1))
+
+    def failed_at(self, error: Delta) -> "State":
+        return State(Standing(error.history, Lsn(error.to_lsn), error.moment_us), None, (), is_error=True)
+
 
 class Result:
     """The rows of a query at a commit; every change of them comes out as the deltas to write."""
@@ -76,9 +83,8 @@ class Result:
         if told is None:
             return
         came_from = Position(told.standing.lsn, told.standing.moment_us)
-        if told.standing.history == self._history and position <= came_from:
-            # A state that comes after another one must stand behind it, or readers drop it.
-            self.position = Position(came_from.lsn, came_from.moment_us + 1)
+        if told.standing.history == self._history:
+            self.position = told.next_position(position)
         reason = self._why_full(told)
         if reason is not None:
             yield from self._full(came_from, reason)
@@ -112,8 +118,9 @@ class Result:
 
     def progress(self, position: Position) -> Iterator[Delta]:
         """The state is the same at a later commit, and readers must stand there to go on with others."""
-        if position > self.position:
-            came_from, self.position = self.position, position
+        if position.lsn > self.position.lsn:
+            # The moment that the rows were computed for stays: it is part of what they are.
+            came_from, self.position = self.position, Position(position.lsn, self.position.moment_us)
             yield from self._moved(came_from, {})
 
     def whole(self) -> Iterator[Delta]:

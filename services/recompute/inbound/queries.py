@@ -7,6 +7,7 @@ from msgspec import Struct
 from proto.tidewire.v1.queries_pb2 import Query
 from proto.topics import QUERIES
 from services.chassis.kafka import GroupReader, Kafka, Partition
+from services.chassis.kafka.partitions import PartitionsReader
 
 GROUP = "recompute"
 MESSAGES_A_READ = 500
@@ -31,20 +32,28 @@ class Ended(Struct, frozen=True, tag=True):
     query_id: bytes
 
 
-QueriesEvent: TypeAlias = Gained | Lost | Wanted | Ended
+class Watched(Struct, frozen=True, tag=True):
+    """A query of another worker, which a warm standby is to be ready for."""
+
+    query: Query
+
+
+QueriesEvent: TypeAlias = Gained | Lost | Wanted | Ended | Watched
 
 
 class Queries:
     """A member of the group. No offset is committed: whoever gains a partition reads its queries from the beginning."""
 
-    def __init__(self, kafka: Kafka, *, session_timeout_ms: int) -> None:
+    def __init__(self, kafka: Kafka, *, session_timeout_ms: int, worker_id: str | None, standby: bool) -> None:
         self._events: list[QueriesEvent] = []
         self._owned: set[int] = set()
+        self._others = OthersQueries(kafka) if standby else None
         self._reader = GroupReader(
             kafka,
             [QUERIES.name],
             group=GROUP,
             client_id=GROUP,
+            instance_id=worker_id,
             on_assign=self._gained,
             on_revoke=self._lost,
             extra={"session.timeout.ms": session_timeout_ms, "heartbeat.interval.ms": session_timeout_ms // 4},
@@ -61,7 +70,8 @@ class Queries:
             assert key is not None
             if number in self._owned:
                 last[key] = Ended(key) if value is None else Wanted(number, QUERIES.decode(value))
-        return [*events, *last.values()]
+        watched = [] if self._others is None else self._others.read(self._owned)
+        return [*events, *last.values(), *watched]
 
     @property
     def owns_any(self) -> bool:
@@ -69,6 +79,8 @@ class Queries:
 
     def close(self) -> None:
         self._reader.close()
+        if self._others is not None:
+            self._others.close()
 
     def _gained(self, partitions: list[Partition]) -> None:
         numbers = tuple(partition.number for partition in partitions)
@@ -79,3 +91,24 @@ class Queries:
         numbers = tuple(partition.number for partition in partitions)
         self._owned.difference_update(numbers)
         self._events.append(Lost(numbers))
+
+
+class OthersQueries:
+    """All queries, whoever owns them: a warm standby keeps their plans and tables."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._reader = PartitionsReader(kafka, QUERIES.name, client_id=f"{GROUP}-standby")
+        self._reader.add({number: self._reader.low_and_high(number)[0] for number in range(QUERIES.partitions)})
+
+    def read(self, owned: set[int]) -> list[QueriesEvent]:
+        """What is at hand of the partitions that others own."""
+        last: dict[bytes, QueriesEvent] = {}
+        for message in self._reader.read(0):
+            key, value, number = message.key(), message.value(), message.partition()
+            assert key is not None
+            if number not in owned:
+                last[key] = Ended(key) if value is None else Watched(QUERIES.decode(value))
+        return list(last.values())
+
+    def close(self) -> None:
+        self._reader.close()

@@ -1,0 +1,59 @@
+"""Which templates a change concerns: those that read its table, unless only columns changed that they do not read."""
+
+from collections.abc import Iterable
+
+from proto.pgoutput.messages import ABSENT
+from proto.streams.changes import RowChanged
+from services.recompute.core.live import LiveTemplate
+
+
+class Interest:
+    """The templates by the tables that they read, with the names of the columns."""
+
+    def __init__(self) -> None:
+        self._readers: dict[int, dict[bytes, tuple[LiveTemplate, frozenset[str]]]] = {}
+        self._tables: dict[bytes, tuple[int, ...]] = {}
+
+    def set(self, template: LiveTemplate) -> None:
+        """Remember what the template's plan reads, in place of what an earlier plan did."""
+        self.forget(template.id)
+        assert template.plan is not None
+        for read in template.plan.reads:
+            table = template.tables.get(read.table)
+            columns = frozenset(table.columns[place].name for place in read.columns) if table else frozenset()
+            self._readers.setdefault(read.table, {})[template.id] = (template, columns)
+        self._tables[template.id] = tuple(read.table for read in template.plan.reads)
+
+    def forget(self, template_id: bytes) -> None:
+        for oid in self._tables.pop(template_id, ()):
+            readers = self._readers[oid]
+            readers.pop(template_id, None)
+            if not readers:
+                del self._readers[oid]
+
+    def readers(self, oid: int) -> Iterable[LiveTemplate]:
+        return [template for template, _ in self._readers.get(oid, {}).values()]
+
+    def tables(self) -> frozenset[int]:
+        return frozenset(self._readers)
+
+    def concerned_by(self, event: RowChanged) -> Iterable[LiveTemplate]:
+        readers = self._readers.get(event.relation.oid)
+        if not readers:
+            return []
+        changed = _changed_columns(event)
+        if changed is None:
+            return [template for template, _ in readers.values()]
+        return [template for template, columns in readers.values() if columns & changed]
+
+
+def _changed_columns(event: RowChanged) -> frozenset[str] | None:
+    """The names of the columns whose values differ, or None where the log does not tell."""
+    if event.before is None or event.after is None or ABSENT in event.before:
+        return None
+    names = (column.name for column in event.relation.columns)
+    return frozenset(
+        name
+        for name, before, after in zip(names, event.before, event.after, strict=True)
+        if after is not ABSENT and before != after
+    )

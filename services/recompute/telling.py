@@ -1,0 +1,70 @@
+"""What readers are told: deltas, whole results for those who asked, and errors."""
+
+import time
+from collections.abc import Callable, Iterable
+
+from proto.tidewire.v1.deltas_pb2 import Delta
+from services.recompute.core.live import Failure, LiveQuery, Request
+from services.recompute.core.result import error_delta
+from services.recompute.inbound.changes import CommitLog
+from services.recompute.metrics import Metrics
+from services.recompute.outbound.deltas import Deltas
+
+
+class Telling:
+    """Writes to `deltas` in the name of the queries."""
+
+    def __init__(
+        self,
+        deltas: Deltas,
+        log: CommitLog,
+        metrics: Metrics,
+        *,
+        emit_barrier: Callable[[], str],
+        barrier_wait_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._deltas, self._log, self._metrics = deltas, log, metrics
+        self._emit_barrier, self._barrier_wait_s, self._clock = emit_barrier, barrier_wait_s, clock
+        self.answered: set[bytes] = set()
+
+    def tell(self, deltas: Iterable[Delta]) -> None:
+        self._metrics.deltas.inc(self._deltas.append(deltas))
+
+    def fail(self, live: LiveQuery, failure: Failure) -> None:
+        """The query has no result for now; those who had one learn why, once."""
+        if failure.same_as(live.failure):
+            return
+        live.suspend()
+        live.failure = failure
+        if live.told is not None:
+            error = self._error(live, failure)
+            self.tell([error])
+            live.told = live.told.failed_at(error)
+
+    def answer(self, live: LiveQuery, *, is_current: bool) -> None:
+        """Whole results for those who asked and whose barrier the log has passed."""
+        for request_id, request in list(live.requests.items()):
+            if live.failure is not None:
+                self._metrics.deltas.inc(self._deltas.answer(request.wanted, [self._error(live, live.failure)]))
+            elif live.result is not None and is_current and self._is_due(request):
+                # Readers who stand at an earlier commit must be able to go on together with this one.
+                self.tell(live.result.progress(self._log.position))
+                self._metrics.deltas.inc(self._deltas.answer(request.wanted, live.result.whole()))
+            else:
+                continue
+            del live.requests[request_id]
+            self.answered.add(request_id)
+
+    def _is_due(self, request: Request) -> bool:
+        barriers = self._log.barriers
+        if not request.wanted.barrier_id or request.wanted.barrier_id in barriers or request.own_barrier in barriers:
+            return True
+        if request.own_barrier is None and self._clock() - request.since_s > self._barrier_wait_s:
+            # It may have passed before we began to read; one that we emit now is behind it in any case.
+            request.own_barrier = self._emit_barrier()
+        return False
+
+    def _error(self, live: LiveQuery, failure: Failure) -> Delta:
+        position = self._log.position if live.told is None else live.told.next_position(self._log.position)
+        return error_delta(live.id, self._log.history, position, failure.sqlstate, failure.message)
