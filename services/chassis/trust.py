@@ -1,0 +1,95 @@
+"""Whose code may run on our connections: that of superusers, of ourselves, and of owners that the operator trusts.
+
+A query runs with SET ROLE on a connection of ours, and a function that it calls could set the role back. So a query is
+examined before PostgreSQL plans it, since planning runs functions already.
+"""
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+import psycopg
+
+from services.chassis.effects import Function, refuse_effects
+from services.chassis.parsed import Parsed, parse, set_local
+from services.chassis.refusal import Refused
+
+_FUNCTIONS = """
+SELECT n.nspname, p.proname, p.provolatile,
+       p.proargtypes::pg_catalog.oid[] && array['cstring'::regtype::oid, 'internal'::regtype::oid]
+FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+WHERE p.oid = ANY (%s) OR p.oid IN (SELECT o.oprcode FROM pg_catalog.pg_operator o WHERE o.oid = ANY (%s))
+ORDER BY 1, 2, 3
+"""
+# Schemas in which somebody without trust has placed what a name may come to mean.
+_SHARED_SCHEMAS = """
+WITH owners AS (SELECT r.oid FROM pg_catalog.pg_roles r
+                WHERE NOT (r.rolsuper OR r.rolname = session_user OR r.rolname = ANY (%s)))
+SELECT n.nspname FROM pg_catalog.pg_namespace n WHERE n.nspname = ANY (%s) AND n.nspname <> 'pg_catalog' AND (
+    EXISTS (SELECT FROM pg_catalog.pg_proc p JOIN owners o ON o.oid = p.proowner WHERE p.pronamespace = n.oid)
+    OR EXISTS (SELECT FROM pg_catalog.pg_operator p JOIN owners o ON o.oid = p.oprowner WHERE p.oprnamespace = n.oid)
+    OR EXISTS (SELECT FROM pg_catalog.pg_class c JOIN owners o ON o.oid = c.relowner
+               WHERE c.relnamespace = n.oid AND c.relkind = 'v'))
+"""
+_SESSION_USER = 12
+
+
+def examine(
+    connection: psycopg.Connection,
+    sql: str,
+    parameter_types: Sequence[int] = (),
+    *,
+    trusted_owners: Sequence[str] = (),
+) -> Parsed:
+    """What PostgreSQL reads in a statement; Refused if it is no pure SELECT, has effects, or runs untrusted code.
+
+    Call it in a transaction in which the subscriber's role and search_path are set (locally), before the statement is
+    planned in any way. PostgreSQL's own complaints are raised as psycopg.Error.
+    """
+    parsed = parse(connection, sql, parameter_types)
+    row = connection.execute(
+        "SELECT pg_catalog.current_setting('search_path'), pg_catalog.current_schemas(false)"
+    ).fetchone()
+    assert row is not None
+    search_path, schemas = row
+    # Ours too are statements whose operators would be looked for in the subscriber's schemas.
+    set_local(connection, {"search_path": "pg_catalog"})
+    for function in functions_of(connection, parsed):
+        refuse_effects(function)
+    if _SESSION_USER in parsed.value_functions:
+        refuse_effects(Function(schema="pg_catalog", name="session_user", volatility="s"))
+    _refuse_untrusted(connection, parsed, schemas, trusted_owners)
+    set_local(connection, {"search_path": search_path})
+    return parsed
+
+
+def functions_of(connection: psycopg.Connection, parsed: Parsed) -> list[Function]:
+    """What the query calls, its views and the role's policies included; the search_path must be pg_catalog's."""
+    rows = connection.execute(_FUNCTIONS, [list(parsed.functions), list(parsed.operators)]).fetchall()
+    return [
+        Function(schema=schema, name=name, volatility=volatility, is_inner=is_inner)
+        for schema, name, volatility, is_inner in rows
+    ]
+
+
+def _refuse_untrusted(
+    connection: psycopg.Connection, parsed: Parsed, schemas: Sequence[str], trusted_owners: Sequence[str]
+) -> None:
+    if not parsed.user_objects:
+        return
+    reached = connection.execute(
+        (files(__package__) / "trust.sql").read_bytes(),
+        {"named": list(parsed.user_objects), "trusted": list(trusted_owners)},
+    ).fetchall()
+    for signature, owner, _ in reached:
+        if owner is not None:
+            raise Refused("42501", f"function {signature} is owned by {owner}, whose functions are not trusted here")
+    swayed = next((signature for signature, _, is_swayed in reached if is_swayed), None)
+    if swayed is None:
+        return
+    shared = connection.execute(_SHARED_SCHEMAS, [list(trusted_owners), list(schemas)]).fetchone()
+    if shared is not None:
+        raise Refused(
+            "42501",
+            f"what function {swayed} does depends on the search_path, which has schema {shared[0]} "
+            "with functions or views of owners who are not trusted: set the function's own search_path",
+        )

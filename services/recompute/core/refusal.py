@@ -1,0 +1,5 @@
+"""The refusal of a query, under the name that recompute uses."""
+
+from services.chassis.refusal import Refused
+
+__all__ = ["Refused"]
