@@ -1,10 +1,12 @@
 """Canonical text from Spark as the text that the subscriber's own connection would print."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
 from functools import lru_cache
-from struct import pack
+from math import copysign, inf, isfinite, nextafter
+from struct import pack, unpack
 from typing import TypeAlias
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -21,6 +23,12 @@ from services.recompute.core.storage import (
 
 Renderer: TypeAlias = Callable[[str], bytes]
 
+# One array: the offsets of the session's TimeZone, every third day. Zone tables of different years differ.
+ZONE_PROBE = (
+    "SELECT pg_catalog.array_agg(extract(timezone FROM at)::pg_catalog.int4 ORDER BY at) FROM pg_catalog.generate_series("
+    "'1970-01-01 00:00:00+00'::timestamptz, '2100-01-01 00:00:00+00'::timestamptz, '72 hours'::interval) AS at"
+)
+_YEAR_1970 = -946_684_800_000_000
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _CYCLE_DAYS = 146_097  # of 400 years, after which calendar and weekdays repeat
 _WIDE = Context(prec=400, rounding=ROUND_HALF_UP)
@@ -168,7 +176,7 @@ def _leading(value: Decimal) -> tuple[int, int]:
 
 def _float8(settings: TextSettings) -> Renderer:
     _require_shortest(settings)
-    return lambda canonical: _float_text(repr(float(canonical)), 15).encode()
+    return lambda canonical: _float_text(_shortest_float8(float(canonical)), 15).encode()
 
 
 def _float4(settings: TextSettings) -> Renderer:
@@ -181,11 +189,33 @@ def _require_shortest(settings: TextSettings) -> None:
         raise Unrenderable(f"floats under extra_float_digits {settings.extra_float_digits}")
 
 
+def _shortest_float8(value: float) -> str:
+    """Python's shortest digits, but for those that lie halfway to a neighbour: PostgreSQL takes one more digit then."""
+    text = repr(value)
+    if not 2.0**53 <= abs(value) < inf or _is_within(text, value, nextafter(value, inf), nextafter(value, -inf)):
+        return text
+    return _inside(value, nextafter(value, inf), nextafter(value, -inf))
+
+
 def _shortest_float4(value: float) -> str:
-    if value != value or value in (float("inf"), float("-inf")):
+    if value == 0 or not isfinite(value):
         return repr(value)
-    wanted = pack("f", value)
-    return next(text for digits in range(1, 10) if pack("f", float(text := f"{value:.{digits - 1}e}")) == wanted)
+    (bits,) = unpack("i", pack("f", value))
+    away = unpack("f", pack("i", bits + 1))[0]
+    return _inside(value, away if isfinite(away) else copysign(2.0**128, value), unpack("f", pack("i", bits - 1))[0])
+
+
+def _inside(value: float, *neighbours: float) -> str:
+    candidates = (f"{value:.{digits}e}" for digits in range(17))
+    return next(text for text in candidates if _is_within(text, value, *neighbours))
+
+
+def _is_within(text: str, value: float, *neighbours: float) -> bool:
+    """Whether a text is nearer to the value than to either neighbour."""
+    exact = Fraction(value)
+    off = Fraction(text) - exact
+    gaps = (Fraction(other) - exact for other in neighbours if isfinite(other))
+    return all(abs(2 * off) < abs(gap) for gap in gaps if off * gap > 0)
 
 
 def _float_text(shortest: str, most_digits: int) -> str:
@@ -249,6 +279,9 @@ def _timestamptz(settings: TextSettings) -> Renderer:
 def _zoned_text(moment: int, zone: ZoneInfo) -> str:
     if moment in (MOMENT_INFINITY, MOMENT_MINUS_INFINITY):
         return _moment_text(moment, "")
+    if moment < _YEAR_1970:
+        # Builds of the zone tables differ in what they keep of the time before.
+        raise Unrenderable("a moment before 1970 in a named time zone")
     offset = offset_seconds(moment, zone)
     hours, rest = divmod(abs(offset), 3600)
     minutes, seconds = divmod(rest, 60)
@@ -261,16 +294,28 @@ def _zoned_text(moment: int, zone: ZoneInfo) -> str:
 
 
 def offset_seconds(moment: int, zone: ZoneInfo) -> int:
-    """Seconds east of UTC; far from our days the zone's last, or first, rules go on."""
-    seconds = moment // 1_000_000
-    cycle = _CYCLE_DAYS * 86_400
-    # Python's years end at 9999 and begin at 1: step by whole cycles to where it has the same rules.
+    """Seconds east of UTC from 1970 on; after the year 9999, where Python's calendar ends, the last rules go on."""
+    seconds, cycle = moment // 1_000_000, _CYCLE_DAYS * 86_400
     if seconds >= 15 * cycle:
         seconds = 14 * cycle + seconds % cycle
-    elif seconds < -4 * cycle:
-        seconds = -4 * cycle + seconds % cycle
     found = (_EPOCH + timedelta(seconds=seconds)).astimezone(zone).utcoffset()
     return int(found.total_seconds()) if found is not None else 0
+
+
+def zone_agrees(name: str, offsets: Sequence[int]) -> bool:
+    """Whether PostgreSQL's table of a zone is ours, by what it answered to ZONE_PROBE."""
+    if is_utc(name):
+        return True
+    step = timedelta(hours=72)
+    start = datetime(1970, 1, 1, tzinfo=UTC)
+    try:
+        zone = _zone(name)
+    except Unrenderable:
+        return False
+    ours = ((start + step * number).astimezone(zone).utcoffset() for number in range(len(offsets)))
+    return len(offsets) > 0 and all(
+        found is not None and found == timedelta(seconds=seconds) for found, seconds in zip(ours, offsets, strict=True)
+    )
 
 
 def _zone(name: str) -> ZoneInfo:

@@ -112,7 +112,9 @@ def copied(column_sql: str, t: PgType) -> str:
         days = f"{column_sql} - '2000-01-01'::pg_catalog.date"
         return _finite(column_sql, days, DATE_INFINITY, DATE_MINUS_INFINITY)
     if t.name in ("timestamp", "timestamptz"):
-        moment = f"(extract(epoch from {column_sql}) * 1000000 - {_EPOCH_US})::pg_catalog.int8"
+        epoch = "'2000-01-01 00:00:00+00'::pg_catalog." + t.name
+        # Through the interval: extract(epoch) of a timestamp itself rounds near the end of the range.
+        moment = f"(extract(epoch from {column_sql} - {epoch}) * 1000000)::pg_catalog.int8"
         return _finite(column_sql, moment, MOMENT_INFINITY, MOMENT_MINUS_INFINITY)
     return column_sql
 
