@@ -25,7 +25,8 @@ Renderer: TypeAlias = Callable[[str], bytes]
 
 # One array: the offsets of the session's TimeZone, every third day. Zone tables of different years differ.
 ZONE_PROBE = (
-    "SELECT pg_catalog.array_agg(extract(timezone FROM at)::pg_catalog.int4 ORDER BY at) FROM pg_catalog.generate_series("
+    "SELECT pg_catalog.array_agg(extract(timezone FROM at)::pg_catalog.int4 ORDER BY at) "
+    "FROM pg_catalog.generate_series("
     "'1970-01-01 00:00:00+00'::timestamptz, '2100-01-01 00:00:00+00'::timestamptz, '72 hours'::interval) AS at"
 )
 _YEAR_1970 = -946_684_800_000_000
@@ -206,8 +207,15 @@ def _shortest_float4(value: float) -> str:
 
 
 def _inside(value: float, *neighbours: float) -> str:
-    candidates = (f"{value:.{digits}e}" for digits in range(17))
-    return next(text for text in candidates if _is_within(text, value, *neighbours))
+    for digits in range(17):
+        nearest = Decimal(f"{value:.{digits}e}")
+        step = Decimal(1).scaleb(nearest.adjusted() - digits)
+        # At a power of two the lower neighbour is nearer than the upper: the second best may be the one inside.
+        beyond = nearest - step if Fraction(nearest) > Fraction(value) else nearest + step
+        for candidate in (nearest, beyond):
+            if _is_within(str(candidate), value, *neighbours):
+                return str(candidate)
+    return repr(value)
 
 
 def _is_within(text: str, value: float, *neighbours: float) -> bool:
