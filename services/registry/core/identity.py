@@ -1,37 +1,45 @@
-"""When two subscriptions mean the same query."""
+"""When two subscriptions mean the same query, and when two queries share a template."""
 
+from collections.abc import Iterable
 from hashlib import blake2b
 
-import sqlglot
-from sqlglot.errors import SqlglotError
-
-from proto.tidewire.v1.commands_pb2 import Subscribe
+from proto.tidewire.v1.commands_pb2 import Parameter, ResolvedName, Subscribe
 from proto.tidewire.v1.queries_pb2 import Query
+from services.registry.core.lifting import lifted, normalised
 
 ID_BYTES = 16
 
 
 def query_of(subscribe: Subscribe) -> Query:
-    """The query that a subscription asks for; equal ones have equal ids."""
-    template_sql = normalised(subscribe.sql)
+    """The query that a subscription asks for; equal ones have equal ids.
+
+    A template is all that decides how a query is kept; a query is a template with the values of its parameters.
+    """
+    template = lifted(subscribe.sql, len(subscribe.parameters))
+    names: list[ResolvedName] = sorted(subscribe.names, key=_written)
     query = Query(
-        template_id=blake2b(template_sql.encode(), digest_size=ID_BYTES).digest(),
-        template_sql=template_sql,
-        parameters=subscribe.parameters,
-        filter=subscribe.filter,
+        template_sql=template.sql,
+        filter=normalised(subscribe.filter),
+        names=names,
         role=subscribe.owner.role,
         text_settings=subscribe.text_settings,
         search_path=subscribe.search_path,
         settings_read=subscribe.settings_read,
     )
-    query.query_id = blake2b(query.SerializeToString(deterministic=True), digest_size=ID_BYTES).digest()
+    parameters = [*subscribe.parameters, *template.parameters]
+    query.template_id = _hash(query, (Parameter(type_oid=parameter.type_oid) for parameter in parameters))
+    query.query_id = _hash(query, parameters)
+    query.parameters.extend(parameters)
     query.sql = subscribe.sql
     return query
 
 
-def normalised(sql: str) -> str:
-    """The SQL without what has no meaning: spaces, comments, the case of keywords. As written if it is not read."""
-    try:
-        return sqlglot.parse_one(sql, dialect="postgres").sql(dialect="postgres", comments=False)
-    except SqlglotError:
-        return sql.strip()
+def _written(name: ResolvedName) -> tuple[str, str, int]:
+    return name.written_schema, name.written_name, name.oid
+
+
+def _hash(query: Query, parameters: Iterable[Parameter]) -> bytes:
+    hashed = Query()
+    hashed.CopyFrom(query)
+    hashed.parameters.extend(parameters)
+    return blake2b(hashed.SerializeToString(deterministic=True), digest_size=ID_BYTES).digest()
