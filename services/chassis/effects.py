@@ -18,7 +18,7 @@ class Function(Struct, frozen=True, kw_only=True):
     is_inner: bool = False
 
     @property
-    def is_ours(self) -> bool:
+    def is_foreign(self) -> bool:
         return self.schema != "pg_catalog"
 
 
@@ -66,8 +66,8 @@ _RUNNING = (
 # Their value belongs to one session: ours is not the subscriber's.
 _SESSION = _names(
     "session_user system_user pg_backend_pid inet_client_addr inet_client_port inet_server_addr inet_server_port "
-    "pg_my_temp_schema current_query pg_listening_channels pg_cursor pg_prepared_statement pg_trigger_depth "
-    "pg_conf_load_time txid_current_if_assigned pg_current_xact_id_if_assigned pg_is_other_temp_schema"
+    "current_query pg_listening_channels pg_cursor pg_prepared_statement pg_trigger_depth "
+    "pg_conf_load_time txid_current_if_assigned pg_current_xact_id_if_assigned"
 )
 # Stable for the sake of a setting that belongs to the query's identity (TimeZone, DateStyle …), or of a type's name.
 _BY_SETTING = _names(
@@ -89,7 +89,7 @@ _BY_SETTING = _names(
 def refuse_effects(function: Function) -> None:
     """Raise Refused if calling it changes something, or tells of our session instead of the subscriber's."""
     name = function.name
-    if function.is_ours:
+    if function.is_foreign:
         if function.volatility == "v":
             raise Refused("0A000", f"function {name}() is volatile and may have effects: it cannot be subscribed to")
         return
@@ -103,7 +103,7 @@ def refuse_effects(function: Function) -> None:
 
 def dependence(function: Function) -> Dependence:
     name = function.name
-    if function.is_ours:
+    if function.is_foreign:
         return Dependence.NOTHING if function.volatility == "i" else Dependence.UNLOGGED
     if name in _UNSTEADY:
         return Dependence.UNSTEADY

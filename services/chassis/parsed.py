@@ -77,6 +77,11 @@ class Parsed(Struct, frozen=True, dict=True):
         return _numbers(_RELATION, self.tree) - {0}
 
     @cached_property
+    def rewritten_relations(self) -> frozenset[int]:
+        """Those that are read in the end, by views and policies too."""
+        return _numbers(_RELATION, self.rewritten) - {0}
+
+    @cached_property
     def user_objects(self) -> frozenset[int]:
         """Every number that may be the oid of an object that did not come with PostgreSQL."""
         numbers = _numbers(_NUMBER, self.tree + " " + self.rewritten)

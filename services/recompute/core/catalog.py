@@ -103,3 +103,11 @@ class Described(Struct, frozen=True, kw_only=True):
     depends_on: frozenset[int] = frozenset()
     # Why no Spark strategy may be used at all, e.g. a policy that is not deparsed exactly; empty if one may.
     obstacle: str = ""
+    # The database's own collation, which parameters, casts and literals of text have.
+    collation: Collation = Collation.LANGUAGE
+    # It calls now(), CURRENT_DATE or their like, views and policies included.
+    reads_clock: bool = False
+    # A function that has no single right answer, as random(); empty if there is none.
+    unsteady: str = ""
+    # A function whose answer depends on something that the log does not show; empty if there is none.
+    unlogged: str = ""

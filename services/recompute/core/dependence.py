@@ -1,0 +1,32 @@
+"""What a query's answer depends on besides the rows of its tables."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from services.chassis.effects import Dependence, Function, dependence
+
+# SQLValueFunctionOp: CURRENT_DATE, then CURRENT_TIME, CURRENT_TIMESTAMP, LOCALTIME and LOCALTIMESTAMP, two of each.
+_CLOCK_VALUES = frozenset(range(9))
+
+
+class Depends(Struct, frozen=True):
+    reads_clock: bool
+    # Names of functions; empty if there is none of the kind.
+    unsteady: str
+    unlogged: str
+    # Functions that did not come with PostgreSQL.
+    strangers: frozenset[str]
+
+
+def depends(functions: Iterable[Function], value_functions: frozenset[int]) -> Depends:
+    found = list(functions)
+    named: dict[Dependence, str] = {}
+    for function in found:
+        named.setdefault(dependence(function), f"{function.name}()")
+    return Depends(
+        reads_clock=Dependence.CLOCK in named or bool(value_functions & _CLOCK_VALUES),
+        unsteady=named.get(Dependence.UNSTEADY, ""),
+        unlogged=named.get(Dependence.UNLOGGED, ""),
+        strangers=frozenset(function.name for function in found if function.is_foreign),
+    )
