@@ -17,22 +17,22 @@ class Job(Struct, frozen=True, kw_only=True):
     moment_us: int
 
 
+class Failed(Struct, frozen=True):
+    """Spark has no answer for this template, or for one tuple of it; PostgreSQL is to be asked."""
+
+    reason: str
+
+
 class Rows(Struct, frozen=True):
     """Whole results: for each tuple its rows, each with its row's key; in the result's order if it has one.
 
     The key is the log's text of the key columns of the one table that a row-local plan reads, else empty.
     """
 
-    found: tuple[list[tuple[ResultRow, ResultRow]], ...]
+    found: tuple[list[tuple[ResultRow, ResultRow]] | Failed, ...]
 
 
 class Signed(Struct, frozen=True):
     """For each tuple the changed rows that belong to its result: key, row, and +1, or -1 for one that is gone."""
 
-    found: tuple[list[tuple[ResultRow, ResultRow, int]], ...]
-
-
-class Failed(Struct, frozen=True):
-    """Spark has no answer for this template; PostgreSQL is to be asked."""
-
-    reason: str
+    found: tuple[list[tuple[ResultRow, ResultRow, int]] | Failed, ...]

@@ -1,0 +1,97 @@
+"""The Spark session: how it is started, and the two ways in which it runs jobs."""
+
+import logging
+import os
+import shutil
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+_LOG4J = r"""
+rootLogger.level = warn
+rootLogger.appenderRef.stdout.ref = lines
+appender.lines.type = Console
+appender.lines.name = lines
+appender.lines.target = SYSTEM_ERR
+appender.lines.layout.type = PatternLayout
+appender.lines.layout.pattern = {"service":"recompute","event":"spark_logged","level":"%p","logger":"%c{1}","message":"%enc{%m}{JSON}","error":"%enc{%ex}{JSON}","time":"%d{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}{UTC}"}%n
+appender.lines.layout.alwaysWriteExceptions = false
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+# A failing task is an answer here: its reason comes back with the job.
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = off
+logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
+logger.tasks.level = off
+"""  # noqa: E501
+
+_SETTINGS = {
+    # Overflow and division by zero must fail, as they do in PostgreSQL.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.shuffle.partitions": "2",
+    # Replanning between stages costs a small job more than it gains; the sizes of cached tables are known anyway.
+    "spark.sql.adaptive.enabled": "false",
+    # A ${…} in a text must stay what it is.
+    "spark.sql.variable.substitute": "false",
+    "spark.driver.maxResultSize": "512m",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.task.maxFailures": "1",
+}
+# Generating and compiling Java for a job over a few thousand rows takes longer than interpreting it.
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+class Spark:
+    """One long-lived session; it is started and warmed up when this is built.
+
+    `session` holds the tables' views and compiles its jobs; `small` has the same settings and executors, no views, and
+    interprets its jobs.
+    """
+
+    def __init__(self, *, master: str, driver_memory: str, java_options: str) -> None:
+        if master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        self._folder = folder = Path(mkdtemp(prefix="tidewire-spark-"))
+        (folder / "log4j2.properties").write_text(_LOG4J)
+        options = f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties {java_options}"
+        settings = _SETTINGS | {
+            "spark.driver.memory": driver_memory,
+            "spark.driver.extraJavaOptions": options,
+            "spark.local.dir": str(folder),
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        }
+        builder = SparkSession.builder.appName("tidewire recompute").master(master)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        # Logs each failure of a query with its whole stack; the failure comes back to us anyway.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
+        self.session: SparkSession = builder.getOrCreate()
+        self.small: SparkSession = self.session.newSession()
+        for name, value in _INTERPRETED.items():
+            self.small.conf.set(name, value)
+        self._warm_up()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no job can run any more."""
+        return bool(self.session.sparkContext._jsc.sc().isStopped())
+
+    def stop(self) -> None:
+        self.session.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _warm_up(self) -> None:
+        """The first job loads most of Spark's classes: better now than under the first subscriber."""
+        rows = pa.table({"c0": pa.array([1], pa.int32()), "c1": pa.array(["a"])})
+        for session in (self.small, self.session):
+            session.createDataFrame(rows).selectExpr(
+                "array_compact(array(CASE WHEN c0 = 1 THEN c1 END)) AS m"
+            ).toArrow()
