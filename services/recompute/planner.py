@@ -1,22 +1,25 @@
 """Plans beside the loop: PostgreSQL describes a template, planning chooses, and a barrier says from where it counts."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
+from proto.rows import ResultRow
 from proto.tidewire.v1.queries_pb2 import Query
 from services.chassis.postgres import PostgresRefused, PostgresUnreachable
-from services.recompute.core.catalog import Described, Table, Union
-from services.recompute.core.live import Failure, LiveTemplate
+from services.recompute.core.catalog import Described, PgType, Table, Union
+from services.recompute.core.live import Failure, LiveQuery, LiveTemplate
 from services.recompute.core.plan import OutputColumn, Plan, Read, Strategy
 from services.recompute.core.planning import plan
 from services.recompute.core.refusal import Refused
 from services.recompute.inbound.catalog import CatalogReader
 
 PARALLEL_PLANS = 2
+OUTAGE_WAIT_S = 1.0
 
 
 class Planned(Struct, frozen=True):
@@ -28,6 +31,13 @@ class Planned(Struct, frozen=True):
     tables: dict[int, Table]
 
 
+class Normalised(Struct, frozen=True):
+    """Parameters as PostgreSQL prints them under the settings of the log, or why it does not take them."""
+
+    template_id: bytes
+    values: dict[bytes, ResultRow | Failure]
+
+
 class Planner:
     """Asks in threads; a template is asked for once at a time, and again if it was asked for meanwhile."""
 
@@ -36,39 +46,63 @@ class Planner:
         reader: Callable[[], CatalogReader],
         emit_barrier: Callable[[], str],
         events: FilteringBoundLogger,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._reader, self._emit_barrier, self._events = reader, emit_barrier, events
+        self._reader, self._emit_barrier, self._events, self._clock = reader, emit_barrier, events, clock
         self._pool = ThreadPoolExecutor(PARALLEL_PLANS, thread_name_prefix="plan")
-        self._running: dict[bytes, Future[Planned]] = {}
+        self._running: dict[bytes, tuple[LiveTemplate, Future[Planned]]] = {}
         self._again: dict[bytes, LiveTemplate] = {}
         self._waiting: dict[bytes, Planned] = {}
+        self._later: dict[bytes, tuple[float, LiveTemplate]] = {}
+        self._normalising: list[Future[Normalised]] = []
 
     def ask(self, template: LiveTemplate) -> None:
         self._waiting.pop(template.id, None)
         if template.id in self._running:
             self._again[template.id] = template
         else:
-            self._running[template.id] = self._pool.submit(self._plan, template.id, template.query)
+            self._running[template.id] = (template, self._pool.submit(self._plan, template.id, template.query))
+
+    def normalise(self, template: LiveTemplate, queries: Sequence[LiveQuery]) -> None:
+        """Have PostgreSQL read the parameters of queries whose template is planned."""
+        assert template.plan is not None
+        given = {live.id: live.parameters for live in queries}
+        types, query = template.plan.parameter_types, template.query
+        self._normalising.append(self._pool.submit(self._normalise, template.id, query, types, given))
+
+    def normalised(self) -> Iterator[Normalised]:
+        """What PostgreSQL made of them; an outage leaves them to be asked again."""
+        for future in [one for one in self._normalising if one.done()]:
+            self._normalising.remove(future)
+            yield future.result()
 
     def forget(self, template_id: bytes) -> None:
-        self._waiting.pop(template_id, None)
-        self._again.pop(template_id, None)
+        for asked in (self._waiting, self._again, self._later):
+            asked.pop(template_id, None)
 
-    def done(self, passed_barriers: dict[str, int]) -> Iterator[Planned]:
+    def done(self, passed_barriers: Mapping[str, int]) -> Iterator[Planned]:
         """The plans that count now."""
-        for template_id, future in list(self._running.items()):
-            if not future.done():
-                continue
-            del self._running[template_id]
-            again = self._again.pop(template_id, None)
-            if again is not None:
-                self.ask(again)
-            else:
-                self._waiting[template_id] = future.result()
+        now_s = self._clock()
+        for due in [template for at_s, template in self._later.values() if now_s >= at_s]:
+            del self._later[due.id]
+            self.ask(due)
+        for template_id, (template, future) in list(self._running.items()):
+            if future.done():
+                del self._running[template_id]
+                self._finished(template, future)
         for template_id, planned in list(self._waiting.items()):
             if planned.barrier_id in passed_barriers:
                 del self._waiting[template_id]
                 yield planned
+
+    def _finished(self, template: LiveTemplate, future: Future[Planned]) -> None:
+        again = self._again.pop(template.id, None)
+        if again is not None:
+            self.ask(again)
+        elif isinstance(future.exception(), PostgresUnreachable):
+            self._later[template.id] = (self._clock() + OUTAGE_WAIT_S, template)
+        else:
+            self._waiting[template.id] = future.result()
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -84,6 +118,19 @@ class Planner:
         except Refused as refused:
             outcome = Failure(refused.sqlstate, refused.message)
         return Planned(template_id, self._emit_barrier(), outcome, tables)
+
+    def _normalise(
+        self, template_id: bytes, query: Query, types: Sequence[PgType], given: Mapping[bytes, ResultRow]
+    ) -> Normalised:
+        try:
+            with self._reader() as reader:
+                read = reader.normalised(types, list(given.values()), query.text_settings)
+        except PostgresUnreachable:
+            return Normalised(template_id, {})
+        values: dict[bytes, ResultRow | Failure] = {}
+        for query_id, one in zip(given, read, strict=True):
+            values[query_id] = Failure(one.sqlstate, one.message) if isinstance(one, Refused) else one
+        return Normalised(template_id, values)
 
     def _chosen(self, template_id: bytes, query: Query, described: Described) -> Plan:
         try:

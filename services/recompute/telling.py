@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from proto.tidewire.v1.deltas_pb2 import Delta
+from services.chassis.postgres import PostgresUnreachable
 from services.recompute.core.live import Failure, LiveQuery, Request
 from services.recompute.core.result import error_delta
 from services.recompute.inbound.changes import CommitLog
@@ -62,7 +63,10 @@ class Telling:
             return True
         if request.own_barrier is None and self._clock() - request.since_s > self._barrier_wait_s:
             # It may have passed before we began to read; one that we emit now is behind it in any case.
-            request.own_barrier = self._emit_barrier()
+            try:
+                request.own_barrier = self._emit_barrier()
+            except PostgresUnreachable:
+                request.since_s = self._clock()
         return False
 
     def _error(self, live: LiveQuery, failure: Failure) -> Delta:

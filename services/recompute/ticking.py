@@ -86,7 +86,7 @@ class Ticking:
 
     def _row_local(self, template: LiveTemplate) -> Iterator[Asked]:
         assert template.plan is not None
-        if template.plan.row_local is not None and not template.plan.reads_clock and template.is_touched:
+        if template.is_touched and not self._is_evaluated_whole(template.plan):
             queries = list(template.with_result())
             if queries:
                 yield self._asked(template, template.plan, queries, self._log.position.moment_us)
@@ -95,39 +95,50 @@ class Ticking:
         plan = template.plan
         assert plan is not None
         queries = list(template.without_result())
-        again = plan.reads_clock or plan.row_local is None
-        if again and (template.is_touched or self.is_due(template)):
+        if self._is_evaluated_whole(plan) and (template.is_touched or self.is_due(template)):
             queries += template.with_result()
         if queries:
             moment_us = template.moment_after(self._wall_us()) if plan.reads_clock else self._log.position.moment_us
             self.begin_again(template)
             yield self._asked(template, plan, queries, moment_us)
 
+    def _is_evaluated_whole(self, plan: Plan) -> bool:
+        """Whether looking at the changed rows is not enough."""
+        return plan.reads_clock or plan.row_local is None or self._tables.changes(plan.row_local.table).emptied
+
     @staticmethod
     def _asked(template: LiveTemplate, plan: Plan, queries: list[LiveQuery], moment_us: int) -> Asked:
-        tuples = tuple(one.parameters for one in queries)
+        tuples = tuple(one.values for one in queries if one.values is not None)
         settings = template.query.text_settings
         return Asked(template, queries, Job(plan=plan, settings=settings, tuples=tuples, moment_us=moment_us))
 
     def _moved(self, asked: Asked, answer: Signed | Failed) -> list[LiveQuery]:
         if isinstance(answer, Failed):
-            return self._failed(asked, answer)
+            return list(self._gave_up(asked.template, asked.queries, answer))
         row_local = asked.job.plan.row_local
         assert row_local is not None
         keys = self._tables.changes(row_local.table).keys if self._tables.key(row_local.table) else None
+        failed: list[LiveQuery] = []
         for live, found in zip(asked.queries, answer.found, strict=True):
+            if isinstance(found, Failed):
+                failed += self._gave_up(asked.template, [live], found)
+                continue
             assert live.result is not None
             net = _weighed(found) if keys is None or live.by_key is None else _by_key(live.by_key, keys, found)
             self._telling.tell(live.result.change(net, self._log.position))
-        return []
+        return failed
 
     def _answered(self, asked: Asked, answer: Rows | Failed) -> list[LiveQuery]:
         if isinstance(answer, Failed):
-            return self._failed(asked, answer)
+            return list(self._gave_up(asked.template, asked.queries, answer))
         plan = asked.job.plan
         position = asked.template.position(self._log.position, asked.job.moment_us)
         is_keyed = plan.row_local is not None and bool(self._tables.key(plan.row_local.table))
+        failed: list[LiveQuery] = []
         for live, found in zip(asked.queries, answer.found, strict=True):
+            if isinstance(found, Failed):
+                failed += self._gave_up(asked.template, [live], found)
+                continue
             live.by_key = dict(found) if is_keyed else None
             rows = [row for _, row in found]
             if live.result is None:
@@ -136,13 +147,13 @@ class Ticking:
                 live.told, live.failure = None, None
             else:
                 self._telling.tell(live.result.replace(rows, position))
-        return []
+        return failed
 
-    def _failed(self, asked: Asked, answer: Failed) -> list[LiveQuery]:
-        self._events.warning("spark_gave_up", template=asked.template.id.hex(), reason=answer.reason)
-        for live in asked.queries:
+    def _gave_up(self, template: LiveTemplate, queries: Sequence[LiveQuery], answer: Failed) -> Sequence[LiveQuery]:
+        self._events.warning("spark_gave_up", template=template.id.hex(), queries=len(queries), reason=answer.reason)
+        for live in queries:
             live.leave_to_postgres(self._clock())
-        return list(asked.queries)
+        return queries
 
 
 def new_result(live: LiveQuery, plan: Plan, history: int) -> Result:

@@ -2,7 +2,7 @@
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -11,6 +11,7 @@ from proto.streams.changes import HistoryBegan, RowChanged, SchemaChanged, Trunc
 from proto.tidewire.v1.queries_pb2 import Query
 from services.recompute.core.interest import Interest
 from services.recompute.core.live import Failure, LiveQuery, LiveTemplate, Request
+from services.recompute.core.parameters import canonical
 from services.recompute.core.plan import Plan, Strategy
 from services.recompute.core.result import State
 from services.recompute.errors import HistoryEnded
@@ -18,7 +19,7 @@ from services.recompute.inbound.changes import Commit, CommitLog, SchemaMark
 from services.recompute.inbound.queries import Ended, Gained, Lost, Queries, Wanted, Watched
 from services.recompute.metrics import Metrics
 from services.recompute.outbound.deltas import Deltas
-from services.recompute.planner import Planned, Planner
+from services.recompute.planner import Normalised, Planned, Planner
 from services.recompute.sourcing import Sourcing
 from services.recompute.tables import Settled, Tables
 from services.recompute.telling import Telling
@@ -79,6 +80,8 @@ class Worker:
         self._follow()
         for planned in self._planner.done(self._log.barriers):
             self._planned(planned)
+        for normalised in self._planner.normalised():
+            self._normalised(normalised)
         for settled in self._tables.settle():
             self._settled(settled)
         self._retry_spark()
@@ -140,8 +143,8 @@ class Worker:
             self._metrics.queries.set(len(self._queries))
             if template.refusal is not None:
                 self._refuse(live, template.refusal)
-            elif live.is_by_postgres:
-                self._sourcing.track(live)
+            elif template.plan is not None:
+                self._begin(template, [live])
         now_s = self._clock()
         live.requests = {
             wanted.request_id: live.requests.get(wanted.request_id) or Request(wanted, now_s)
@@ -209,10 +212,38 @@ class Worker:
             for oid in template.reads:
                 self._tables.want(template.tables[oid])
         self._release(before - template.reads if template.needs_tables else before)
-        for live in template.members.values():
+        self._begin(template, list(template.members.values()))
+
+    def _begin(self, template: LiveTemplate, queries: Sequence[LiveQuery]) -> None:
+        """Queries whose template has a plan: PostgreSQL is asked, or their parameters are made ready for Spark."""
+        assert template.plan is not None
+        unread: list[LiveQuery] = []
+        for live in queries:
             live.by_postgres_until_s = None
             if live.is_by_postgres:
                 self._sourcing.track(live)
+                continue
+            live.values = canonical(template.plan.parameter_types, live.parameters)
+            if live.values is None:
+                unread.append(live)
+        if unread:
+            self._planner.normalise(template, unread)
+
+    def _normalised(self, normalised: Normalised) -> None:
+        template = self._templates.get(normalised.template_id)
+        if template is None or template.plan is None:
+            return
+        for query_id, values in normalised.values.items():
+            live = template.members.get(query_id)
+            if live is None:
+                continue
+            if isinstance(values, Failure):
+                self._telling.fail(live, values)
+            else:
+                live.values = values
+        unread = [live for live in template.members.values() if live.values is None and live.failure is None]
+        if unread and not normalised.values:
+            self._planner.normalise(template, unread)
 
     def _fitting(self, plan: Plan) -> Plan:
         """The plan, or PostgreSQL where Spark cannot hold one of its tables."""

@@ -39,6 +39,8 @@ class LiveQuery:
         self.by_key: dict[ResultRow, ResultRow] | None = None
         self.failure: Failure | None = None
         self.requests: dict[bytes, Request] = {}
+        # The parameters as the log would print them; None until PostgreSQL has read them.
+        self.values: ResultRow | None = None
         # Spark could not evaluate it: PostgreSQL does, until this time, after which Spark is tried again.
         self.by_postgres_until_s: float | None = None
         self.retry_after_s = FIRST_RETRY_S
@@ -101,7 +103,11 @@ class LiveTemplate:
         return self.plan is not None and self.plan.strategy is not Strategy.SOURCE
 
     def without_result(self) -> Iterable[LiveQuery]:
-        return [one for one in self.members.values() if one.result is None and not one.is_by_postgres]
+        return [
+            one
+            for one in self.members.values()
+            if one.result is None and one.values is not None and not one.is_by_postgres
+        ]
 
     def with_result(self) -> Iterable[LiveQuery]:
         return [one for one in self.members.values() if one.result is not None and not one.is_by_postgres]
