@@ -7,7 +7,7 @@ from typing import TypeAlias
 import orjson
 from msgspec import Struct
 
-from proto.positions import Lsn, Xid
+from proto.positions import Lsn, Seq, Xid
 from proto.streams.changes import (
     BarrierPassed,
     ChangeEvent,
@@ -61,6 +61,16 @@ class CommitLog:
     @property
     def history(self) -> int:
         return self._follower.reader.history
+
+    @property
+    def reached(self) -> Lsn:
+        """All commits before it have come out."""
+        return self._follower.reader.committed_lsn
+
+    @property
+    def next_seq(self) -> Seq:
+        """The seq of the first change of the next commit."""
+        return self._follower.reader.committed_seq
 
     @property
     def offset(self) -> int:
