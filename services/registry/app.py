@@ -1,15 +1,20 @@
-"""The Faust app: commands in, one after the other, each written before the next."""
+"""The Faust app: commands in, batch after batch, each written before the next."""
 
+import asyncio
+import contextlib
 import ssl
 from typing import Any
 
 import faust
+from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
+from faust.types import TP
 from structlog.typing import FilteringBoundLogger
 
 from proto.topics import COMMANDS, QUERIES, SUBSCRIPTIONS
 from services.chassis.health import Progress
 from services.chassis.kafka import Kafka
 from services.registry.desk import Desk
+from services.registry.errors import Superseded
 from services.registry.inbound.commands import listen
 from services.registry.metrics import Metrics
 from services.registry.outbound.queries import Queries
@@ -17,6 +22,10 @@ from services.registry.outbound.subscriptions import Subscriptions
 from services.registry.settings import Registry
 
 BEAT_S = 1.0
+# Within this Kafka must tell where `commands` ends, or it counts as away.
+ANSWER_S = 3.0
+# What a crash makes the next registry carry out again is at most as old as this.
+COMMIT_S = 0.5
 
 
 def build(
@@ -41,6 +50,7 @@ def build(
         topic_disable_leader=True,
         topic_allow_declare=False,
         topic_replication_factor=kafka.replication_factor,
+        broker_commit_interval=COMMIT_S,
         consumer_auto_offset_reset="earliest",
         producer_acks=-1,
         stream_wait_empty=False,
@@ -53,16 +63,23 @@ def build(
         metrics=metrics,
         log=log,
     )
-    listen(app, _topic(app, kafka, COMMANDS.name), desk.carry_out)
+    listen(
+        app,
+        _topic(app, kafka, COMMANDS.name),
+        carry_out=desk.carry_out,
+        tenure=lambda: desk.tenure,
+        batch_commands=settings.batch_commands,
+    )
 
     @app.on_partitions_revoked.connect()
-    async def forget(*_: Any, **__: Any) -> None:
-        desk.forget()
+    async def release(*_: Any, **__: Any) -> None:
+        await desk.release()
 
     @app.timer(settings.lease_check_s)  # type: ignore[untyped-decorator]
     async def expire() -> None:
         if app.consumer.assignment():
-            await desk.expire()
+            with contextlib.suppress(Superseded):
+                await desk.expire(await _end(app, TP(kafka.broker_name(COMMANDS.name), 0)))
 
     @app.timer(BEAT_S)  # type: ignore[untyped-decorator]
     async def beat() -> None:
@@ -73,6 +90,17 @@ def build(
             progress.not_ready("another registry owns the commands")
 
     return app
+
+
+async def _end(app: faust.App, partition: TP) -> int | None:
+    """Where a partition ends; None if Kafka does not tell."""
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            ends = await app.consumer.highwaters(partition)
+    except (TimeoutError, KafkaError):
+        return None
+    end: int | None = ends.get(partition)
+    return end
 
 
 def _topic(app: faust.App, kafka: Kafka, name: str) -> Any:

@@ -1,18 +1,37 @@
-"""The desk: commands are carried out on the roster, and what follows is written before the next one."""
+"""The desk: commands are carried out on the roster in batches, and what follows of one is written before the next.
+
+A registry may lose the partition of `commands` at any moment. What it has not written then it does not write: the
+commands are not acknowledged, so that the next owner carries them out again, and the records that it makes of them
+replace ours. One window remains: a process that is frozen between handing records to its producer and their arrival
+may write when it wakes, after the next owner has read the topics. So every owner reads them a second time, when such a
+process has surely learnt that it lost the partition, and mends what differs (`look_again`).
+"""
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from structlog.typing import FilteringBoundLogger
 
 from proto.tidewire.v1.commands_pb2 import Command
+from proto.tidewire.v1.queries_pb2 import Query
+from proto.tidewire.v1.subscriptions_pb2 import SubscriptionRecord
 from services.chassis.kafka import Kafka
-from services.registry.core.roster import PutQuery, PutSubscription, Roster, Write
+from services.registry.core.limits import Limits
+from services.registry.core.roster import Roster
+from services.registry.core.writes import Write, batch
+from services.registry.errors import Superseded
 from services.registry.metrics import Metrics
 from services.registry.outbound.queries import Queries
 from services.registry.outbound.subscriptions import Subscriptions
 from services.registry.settings import Registry
+
+# After so many looks at the leases without one, it was we who slept.
+STALL_CHECKS = 3
+# The second reading comes after so many session timeouts.
+SECOND_LOOK_SESSIONS = 3
+
+Held = tuple[dict[bytes, Query], dict[bytes, SubscriptionRecord]]
 
 
 class Desk:
@@ -33,48 +52,98 @@ class Desk:
         self._subscriptions, self._queries = subscriptions, queries
         self._metrics, self._log, self._clock = metrics, log, clock
         self._roster: Roster | None = None
-        # A command and the timer may come at once; each must find the roster as the other left it.
+        self._look_again_us: int | None = None
+        # Counts the times that the partition went from us.
+        self.tenure = 0
+        # The offset behind the last command carried out, once there is one.
+        self._done: int | None = None
+        self._deaf = False
+        # A batch and the timer may come at once; each must find the roster as the other left it.
         self._turn = asyncio.Lock()
 
-    async def carry_out(self, command: Command) -> None:
+    async def carry_out(self, commands: Sequence[Command], *, tenure: int, end: int) -> None:
+        """Raises Superseded if the partition went from us before all was written; `end` is the next one's offset."""
         async with self._turn:
-            roster = await self._restored()
-            await self._write(list(roster.obey(command, self._now_us())))
-        self._metrics.commands.labels(command.WhichOneof("body") or "none").inc()
+            self._unless_superseded(tenure)
+            roster, now_us = await self._restored(tenure), self._now_us()
+            await self._write([write for command in commands for write in roster.obey(command, now_us)], tenure)
+            self._done = end
+            self._show(roster)
+        self._metrics.batches.inc()
+        for command in commands:
+            self._metrics.commands.labels(command.WhichOneof("body") or "none").inc()
 
-    async def expire(self) -> None:
-        """End what nobody has renewed."""
+    async def expire(self, end: int | None) -> None:
+        """End what nobody has renewed; `end` is the end of `commands`, None if Kafka does not answer.
+
+        Renewals that we have not read count as well: nobody's lease ends while Kafka is away or we are behind.
+        """
+        tenure = self.tenure
         async with self._turn:
-            roster = await self._restored()
-            await self._write(list(roster.expire(self._now_us())))
-        self._metrics.subscriptions.set(roster.subscriptions)
-        self._metrics.queries.set(roster.queries)
+            if end is None:
+                self._deaf = True
+                return
+            self._unless_superseded(tenure)
+            roster, now_us = await self._restored(tenure), self._now_us()
+            if self._deaf:
+                roster.renew_all(now_us)
+                self._deaf = False
+            if self._done is None or self._done >= end:
+                await self._write(roster.expire(now_us), tenure)
+            await self._look_again(roster, now_us, tenure)
+            self._show(roster)
 
-    def forget(self) -> None:
-        """Another registry may write from now on."""
-        self._roster = None
+    async def release(self) -> None:
+        """Another registry may write from now on; returns when nothing of ours is on its way."""
+        self.tenure += 1
+        async with self._turn:
+            self._roster = self._done = None
 
-    async def _restored(self) -> Roster:
+    async def _restored(self, tenure: int) -> Roster:
         if self._roster is None:
-            roster = Roster(owner_limit=self._settings.owner_limit, global_limit=self._settings.global_limit)
-            held = await asyncio.to_thread(lambda: (Queries.held(self._kafka), Subscriptions.held(self._kafka)))
-            await self._write(roster.restore(*held, self._now_us()))
+            settings = self._settings
+            roster = Roster(
+                Limits(settings.owner_limit, settings.global_limit, settings.subscribes_per_s),
+                stall_us=int(STALL_CHECKS * settings.lease_check_s * 1e6),
+            )
+            held = await asyncio.to_thread(self._held)
+            now_us = self._now_us()
+            await self._write(roster.restore(*held, now_us), tenure)
+            self._look_again_us = now_us + int(SECOND_LOOK_SESSIONS * settings.session_timeout_s * 1e6)
             self._log.info("roster_restored", subscriptions=roster.subscriptions, queries=roster.queries)
             self._roster = roster
         return self._roster
 
-    async def _write(self, writes: Sequence[Write]) -> None:
-        """A fanout must know of a subscription before its first result comes, so `subscriptions` are safe first."""
-        for delivery in [await self._subscriptions.put(one) for one in writes if isinstance(one, PutSubscription)]:
+    async def _look_again(self, roster: Roster, now_us: int, tenure: int) -> None:
+        if self._look_again_us is None or now_us < self._look_again_us:
+            return
+        self._look_again_us = None
+        repairs = list(roster.repairs(*await asyncio.to_thread(self._held), now_us))
+        if repairs:
+            self._log.warning("late_records_mended", records=len(repairs))
+            self._metrics.repaired.inc(len(repairs))
+            await self._write(repairs, tenure)
+
+    async def _write(self, writes: Iterable[Write], tenure: int) -> None:
+        together = batch(writes)
+        self._unless_superseded(tenure)
+        for delivery in [await self._subscriptions.put(one) for one in together.subscriptions]:
             await delivery
-        for delivery in [await self._queries.put(one) for one in writes if isinstance(one, PutQuery)]:
+        self._unless_superseded(tenure)
+        for delivery in [await self._queries.put(one) for one in together.queries]:
             await delivery
-        refused = sum(1 for one in writes if isinstance(one, PutSubscription) and _is_refusal(one))
-        self._metrics.refused.inc(refused)
+        self._metrics.refused.inc(sum(one.is_refusal for one in together.subscriptions))
+
+    def _unless_superseded(self, tenure: int) -> None:
+        if tenure != self.tenure:
+            raise Superseded
+
+    def _held(self) -> Held:
+        return Queries.held(self._kafka), Subscriptions.held(self._kafka)
+
+    def _show(self, roster: Roster) -> None:
+        self._metrics.subscriptions.set(roster.subscriptions)
+        self._metrics.queries.set(roster.queries)
 
     def _now_us(self) -> int:
         return int(self._clock() * 1e6)
-
-
-def _is_refusal(write: PutSubscription) -> bool:
-    return write.record is not None and write.record.HasField("refused")

@@ -1,12 +1,26 @@
-"""What the registry refuses: V56 gives the words."""
+"""What the registry refuses (V56 gives the words), and what stops it."""
 
 
-class LimitExceeded(Exception):
+class SubscriptionRefused(Exception):
+    """A subscription that is not taken; the words are for the client."""
+
     sqlstate = "53400"
 
+
+class LimitExceeded(SubscriptionRefused):
     def __init__(self, whose: str, count: int, limit: int) -> None:
         super().__init__(f"{whose} limit exceeded: {count} subscriptions (max: {limit})")
         self.whose, self.count, self.limit = whose, count, limit
+
+
+class RateLimited(SubscriptionRefused):
+    def __init__(self, wait_ms: int) -> None:
+        super().__init__(f"Rate limited: retry after {wait_ms}ms")
+        self.wait_ms = wait_ms
+
+
+class Superseded(Exception):
+    """The partition of `commands` went to another registry before all was written; that one carries it out again."""
 
 
 class Crashed(Exception):

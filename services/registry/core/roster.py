@@ -1,72 +1,29 @@
 """Who is subscribed to what: commands in, records to write out."""
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
-
-from proto.tidewire.v1.commands_pb2 import Command, Renew, SnapshotRequest, Subscribe
+from proto.tidewire.v1.commands_pb2 import Command, SnapshotRequest, Subscribe
 from proto.tidewire.v1.queries_pb2 import Query, SnapshotWanted
 from proto.tidewire.v1.subscriptions_pb2 import Refusal, Subscription, SubscriptionRecord
-from services.registry.core.identity import query_of
-from services.registry.errors import LimitExceeded
+from services.registry.core.entry import Entry
+from services.registry.core.identity import ID_BYTES, query_of
+from services.registry.core.leases import MS_US, Leases
+from services.registry.core.limits import Counts, Limits
+from services.registry.core.writes import PutQuery, PutSubscription, Write
+from services.registry.errors import SubscriptionRefused
 
 REMEMBERED_COMMANDS = 10_000
-# A wanted result stays in the query's record so long: the record before may be compacted away unread, and a worker
-# that takes over knows from `deltas` which ones are answered.
-REQUEST_LIFE_US = 10 * 60 * 1_000_000
-REQUESTS_KEPT = 1000
-
-
-class PutSubscription(Struct, frozen=True, tag=True):
-    """A record of `subscriptions`; None ends it."""
-
-    query_id: bytes
-    subscription_id: bytes
-    record: SubscriptionRecord | None
-
-
-class PutQuery(Struct, frozen=True, tag=True):
-    """A record of `queries`; None ends it."""
-
-    query_id: bytes
-    query: Query | None
-
-
-Write: TypeAlias = PutSubscription | PutQuery
-
-
-class Entry:
-    """A query with its subscriptions, and the requests for its whole result with the time when they came."""
-
-    def __init__(self, query: Query) -> None:
-        self.query = query
-        self.subscriptions: dict[bytes, SubscriptionRecord] = {}
-        self.requests: OrderedDict[bytes, tuple[int, SnapshotWanted]] = OrderedDict()
-
-    def record(self, now_us: int) -> Query:
-        """The query with the requests that may still be unanswered."""
-        while self.requests:
-            request_id, (since_us, _) = next(iter(self.requests.items()))
-            if now_us - since_us < REQUEST_LIFE_US and len(self.requests) <= REQUESTS_KEPT:
-                break
-            del self.requests[request_id]
-        record = Query()
-        record.CopyFrom(self.query)
-        del record.snapshots[:]
-        record.snapshots.extend(wanted for _, wanted in self.requests.values())
-        return record
+LEASE_ENDED = Refusal(sqlstate="57P05", message="Subscription ended: its lease was not renewed")
 
 
 class Roster:
-    """All subscriptions. Writes for `subscriptions` come before those for `queries`, and must be written so."""
+    """All subscriptions. A command or a look at the clock may ask for several writes; see writes.Batch."""
 
-    def __init__(self, *, owner_limit: int, global_limit: int) -> None:
-        self._owner_limit, self._global_limit = owner_limit, global_limit
+    def __init__(self, limits: Limits, *, stall_us: int) -> None:
+        self._counts, self._leases = Counts(limits), Leases(stall_us=stall_us)
         self._entries: dict[bytes, Entry] = {}
         self._query_of: dict[bytes, bytes] = {}
-        self._owned: Counter[str] = Counter()
         self._commands: OrderedDict[bytes, None] = OrderedDict()
 
     @property
@@ -77,23 +34,40 @@ class Roster:
     def queries(self) -> int:
         return len(self._entries)
 
-    def restore(self, queries: Iterable[Query], records: Iterable[SubscriptionRecord], now_us: int) -> list[Write]:
-        """Begin from what the topics hold; returns what a crash left half done there."""
-        for query in queries:
-            entry = self._entries[query.query_id] = Entry(query)
-            entry.requests.update((wanted.request_id, (now_us, wanted)) for wanted in query.snapshots)
+    def restore(
+        self, queries: Mapping[bytes, Query], records: Mapping[bytes, SubscriptionRecord], now_us: int
+    ) -> list[Write]:
+        """Begin from what the topics hold under which key; returns what a crash left half done there."""
+        for query_id, query in queries.items():
+            self._entries[query_id] = Entry(query, now_us)
         orphans: list[Write] = []
-        for record in records:
-            shared = self._entries.get(record.accepted.query_id) if record.HasField("accepted") else None
-            if shared is None:
-                orphans.append(PutSubscription(record.accepted.query_id, record.subscription_id, None))
+        for key, record in records.items():
+            entry = self._entries.get(key[:ID_BYTES])
+            if entry is None or not record.HasField("accepted"):
+                orphans.append(PutSubscription(key[:ID_BYTES], key[ID_BYTES:], None))
             else:
-                self._add(shared, record)
+                self._add(entry, record, now_us)
         for query_id, entry in list(self._entries.items()):
             if not entry.subscriptions:
                 del self._entries[query_id]
                 orphans.append(PutQuery(query_id, None))
         return orphans
+
+    def repairs(
+        self, queries: Mapping[bytes, Query], records: Mapping[bytes, SubscriptionRecord], now_us: int
+    ) -> Iterator[Write]:
+        """What must be written to make the topics hold what we hold: a registry before us may have written late."""
+        for key in records:
+            if self._query_of.get(key[ID_BYTES:]) != key[:ID_BYTES]:
+                yield PutSubscription(key[:ID_BYTES], key[ID_BYTES:], None)
+        for query_id in queries.keys() - self._entries.keys():
+            yield PutQuery(query_id, None)
+        for query_id, entry in self._entries.items():
+            for subscription_id, record in entry.subscriptions.items():
+                if records.get(query_id + subscription_id) != record:
+                    yield PutSubscription(query_id, subscription_id, record)
+            if query_id not in queries or not _has_all(queries[query_id], entry.record(now_us)):
+                yield PutQuery(query_id, entry.record(now_us))
 
     def obey(self, command: Command, now_us: int) -> Iterator[Write]:
         """Carry a command out; a repeat of one is harmless."""
@@ -103,29 +77,36 @@ class Roster:
             self._commands.popitem(last=False)
         match command.WhichOneof("body"):
             case "subscribe":
-                yield from self._subscribe(command, command.subscribe, now_us, repeated)
+                yield from self._subscribe(command, now_us, repeated)
             case "unsubscribe":
-                yield from self._end(command.unsubscribe.subscription_id, now_us)
+                yield from self._end(command.unsubscribe.subscription_id)
+            case "pause":
+                yield from self._pause(command.pause.subscription_id, True)
+            case "resume":
+                yield from self._pause(command.resume.subscription_id, False)
             case "renew":
-                yield from self._renew(command.gateway_id, command.renew, now_us)
+                self._leases.renew(command.gateway_id, command.renew.lease_ms, now_us)
             case "snapshot_request":
                 yield from self._request(command, command.snapshot_request, now_us)
             case _:
-                # Pause and resume change what a gateway sends, not what it must know.
-                pass
+                pass  # of a later version; its gateway will see that nothing comes of it
 
     def expire(self, now_us: int) -> Iterator[Write]:
-        """End the subscriptions whose gateway has not renewed them."""
-        expired = [
-            subscription_id
-            for entry in self._entries.values()
-            for subscription_id, record in entry.subscriptions.items()
-            if record.accepted.lease_until_us < now_us
-        ]
-        for subscription_id in expired:
-            yield from self._end(subscription_id, now_us)
+        """End the subscriptions whose gateway has not renewed them; a gateway that lives after all is told."""
+        self._counts.tidy(now_us)
+        for subscription_id in self._leases.expired(now_us):
+            query_id = self._query_of[subscription_id]
+            told = _record_of(self._entries[query_id].subscriptions[subscription_id])
+            told.refused.CopyFrom(LEASE_ENDED)
+            yield PutSubscription(query_id, subscription_id, told)
+            yield from self._end(subscription_id)
 
-    def _subscribe(self, command: Command, subscribe: Subscribe, now_us: int, repeated: bool) -> Iterator[Write]:
+    def renew_all(self, now_us: int) -> None:
+        """The commands could not be read for a while: every lease begins anew."""
+        self._leases.renew_all(now_us)
+
+    def _subscribe(self, command: Command, now_us: int, repeated: bool) -> Iterator[Write]:
+        subscribe = command.subscribe
         subscription_id = subscribe.subscription_id
         known = self._query_of.get(subscription_id)
         if known is not None:
@@ -142,22 +123,15 @@ class Roster:
             delivery_partition=command.delivery_partition,
         )
         try:
-            self._check_limits(subscribe.owner.connection_id)
-        except LimitExceeded as refusal:
+            self._counts.admit(subscribe.owner.connection_id, command.sent_us)
+        except SubscriptionRefused as refusal:
             record.refused.CopyFrom(Refusal(sqlstate=refusal.sqlstate, message=str(refusal)))
             yield PutSubscription(query.query_id, subscription_id, record)
             yield PutSubscription(query.query_id, subscription_id, None)
             return
-        record.accepted.CopyFrom(
-            Subscription(
-                query_id=query.query_id,
-                owner=subscribe.owner,
-                lease_until_us=now_us + subscribe.lease_ms * 1000,
-                first_request_id=subscription_id,
-            )
-        )
-        entry = self._entries.setdefault(query.query_id, Entry(query))
-        self._add(entry, record)
+        record.accepted.CopyFrom(_accepted(subscribe, query.query_id, now_us))
+        entry = self._entries.setdefault(query.query_id, Entry(query, now_us))
+        self._add(entry, record, now_us)
         yield PutSubscription(query.query_id, subscription_id, record)
         yield self._want(entry, command, subscription_id, subscribe.barrier_id, now_us)
 
@@ -173,39 +147,57 @@ class Roster:
             delivery_partition=command.delivery_partition,
             barrier_id=barrier_id,
         )
-        entry.requests[request_id] = (now_us, wanted)
+        entry.want(wanted, now_us)
         return PutQuery(entry.query.query_id, entry.record(now_us))
 
-    def _renew(self, gateway_id: str, renew: Renew, now_us: int) -> Iterator[Write]:
-        for query_id, entry in self._entries.items():
-            for subscription_id, record in entry.subscriptions.items():
-                if record.gateway_id == gateway_id:
-                    record.accepted.lease_until_us = now_us + renew.lease_ms * 1000
-                    yield PutSubscription(query_id, subscription_id, record)
+    def _pause(self, subscription_id: bytes, paused: bool) -> Iterator[Write]:
+        query_id = self._query_of.get(subscription_id)
+        if query_id is None:
+            return
+        record = self._entries[query_id].subscriptions[subscription_id]
+        if record.accepted.paused != paused:
+            record.accepted.paused = paused
+            yield PutSubscription(query_id, subscription_id, record)
 
-    def _end(self, subscription_id: bytes, now_us: int) -> Iterator[Write]:
+    def _end(self, subscription_id: bytes) -> Iterator[Write]:
         query_id = self._query_of.pop(subscription_id, None)
         if query_id is None:
             return
         entry = self._entries[query_id]
-        record = entry.subscriptions.pop(subscription_id)
-        entry.requests.pop(record.accepted.first_request_id, None)
-        owner = record.accepted.owner.connection_id
-        self._owned[owner] -= 1
-        if not self._owned[owner]:
-            del self._owned[owner]
+        record = entry.end(subscription_id)
+        self._counts.remove(record.accepted.owner.connection_id)
+        self._leases.end(record.gateway_id, subscription_id)
         yield PutSubscription(query_id, subscription_id, None)
         if not entry.subscriptions:
             del self._entries[query_id]
             yield PutQuery(query_id, None)
 
-    def _add(self, entry: Entry, record: SubscriptionRecord) -> None:
+    def _add(self, entry: Entry, record: SubscriptionRecord, now_us: int) -> None:
         entry.subscriptions[record.subscription_id] = record
         self._query_of[record.subscription_id] = record.accepted.query_id
-        self._owned[record.accepted.owner.connection_id] += 1
+        self._counts.add(record.accepted.owner.connection_id)
+        self._leases.grant(record.gateway_id, record.subscription_id, record.accepted.lease_ms, now_us)
 
-    def _check_limits(self, owner: str) -> None:
-        if self._owned[owner] >= self._owner_limit:
-            raise LimitExceeded("Connection", self._owned[owner], self._owner_limit)
-        if self.subscriptions >= self._global_limit:
-            raise LimitExceeded("Global", self.subscriptions, self._global_limit)
+
+def _accepted(subscribe: Subscribe, query_id: bytes, now_us: int) -> Subscription:
+    return Subscription(
+        query_id=query_id,
+        owner=subscribe.owner,
+        lease_until_us=now_us + subscribe.lease_ms * MS_US,
+        first_request_id=subscribe.subscription_id,
+        lease_ms=subscribe.lease_ms,
+    )
+
+
+def _record_of(record: SubscriptionRecord) -> SubscriptionRecord:
+    return SubscriptionRecord(
+        subscription_id=record.subscription_id,
+        gateway_id=record.gateway_id,
+        delivery_partition=record.delivery_partition,
+    )
+
+
+def _has_all(held: Query, wanted: Query) -> bool:
+    """Whether a record asks for all that it should; more requests than we remember do no harm."""
+    asked = {one.request_id for one in held.snapshots}
+    return held.template_id == wanted.template_id and all(one.request_id in asked for one in wanted.snapshots)

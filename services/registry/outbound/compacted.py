@@ -13,8 +13,8 @@ Record = TypeVar("Record", bound=Message)
 CLIENT_ID = "registry"
 
 
-def latest(kafka: Kafka, topic: Topic[Record]) -> list[Record]:
-    """The last record of each key that has not been ended."""
+def latest(kafka: Kafka, topic: Topic[Record]) -> dict[bytes, Record]:
+    """The last record under each key that has not been ended."""
     reader = PartitionsReader(kafka, topic.name, client_id=CLIENT_ID)
     try:
         bounds = {number: reader.low_and_high(number) for number in range(topic.partitions)}
@@ -27,6 +27,6 @@ def latest(kafka: Kafka, topic: Topic[Record]) -> list[Record]:
                 held.pop(key, None)
             else:
                 held[key] = topic.decode(value)
-        return list(held.values())
+        return held
     finally:
         reader.close()

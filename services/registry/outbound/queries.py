@@ -7,7 +7,7 @@ from proto.partitions import partition_of
 from proto.tidewire.v1.queries_pb2 import Query
 from proto.topics import QUERIES
 from services.chassis.kafka import Kafka
-from services.registry.core.roster import PutQuery
+from services.registry.core.writes import PutQuery
 from services.registry.outbound.compacted import latest
 
 
@@ -24,5 +24,5 @@ class Queries:
         return sent
 
     @staticmethod
-    def held(kafka: Kafka) -> list[Query]:
+    def held(kafka: Kafka) -> dict[bytes, Query]:
         return latest(kafka, QUERIES)

@@ -7,7 +7,7 @@ from proto.partitions import partition_of
 from proto.tidewire.v1.subscriptions_pb2 import SubscriptionRecord
 from proto.topics import SUBSCRIPTIONS
 from services.chassis.kafka import Kafka
-from services.registry.core.roster import PutSubscription
+from services.registry.core.writes import PutSubscription
 from services.registry.outbound.compacted import latest
 
 
@@ -18,11 +18,12 @@ class Subscriptions:
         self._channel = channel
 
     async def put(self, write: PutSubscription) -> Awaitable[Any]:
-        key = write.query_id + write.subscription_id
         value = None if write.record is None else write.record.SerializeToString()
-        sent: Awaitable[Any] = await self._channel.send(key=key, value=value, partition=partition_of(write.query_id))
+        sent: Awaitable[Any] = await self._channel.send(
+            key=write.key, value=value, partition=partition_of(write.query_id)
+        )
         return sent
 
     @staticmethod
-    def held(kafka: Kafka) -> list[SubscriptionRecord]:
+    def held(kafka: Kafka) -> dict[bytes, SubscriptionRecord]:
         return latest(kafka, SUBSCRIPTIONS)

@@ -1,30 +1,16 @@
 """Who is subscribed to what."""
 
-from uuid import uuid4
-
-from proto.tidewire.v1.commands_pb2 import Command, Owner, Renew, Subscribe, Unsubscribe
-from services.registry.core.roster import PutQuery, PutSubscription, Roster
-
-SECOND_US = 1_000_000
-
-
-def subscribe(sql="SELECT 1", owner="c", role="r", subscription=None):
-    body = Subscribe(
-        subscription_id=subscription or uuid4().bytes,
-        sql=sql,
-        owner=Owner(role=role, connection_id=owner),
-        lease_ms=1000,
-    )
-    return Command(command_id=uuid4().bytes, gateway_id="g", subscribe=body)
-
-
-def unsubscribe(command):
-    body = Unsubscribe(subscription_id=command.subscribe.subscription_id)
-    return Command(command_id=uuid4().bytes, gateway_id="g", unsubscribe=body)
-
-
-def new_roster(**limits):
-    return Roster(**{"owner_limit": 100, "global_limit": 1000, **limits})
+from services.registry.core.writes import PutQuery, PutSubscription, batch
+from tests.unit.registry.roster_commands import (
+    SECOND_US,
+    Topics,
+    new_roster,
+    pause,
+    request,
+    resume,
+    subscribe,
+    unsubscribe,
+)
 
 
 def test_equal_queries_are_one_query_and_other_roles_have_their_own():
@@ -63,39 +49,94 @@ def test_a_repeated_command_is_harmless():
     assert list(roster.obey(command, 0)) == []
 
 
-def test_limits_are_refused_in_the_words_of_v56_and_leave_nothing():
-    roster = new_roster(owner_limit=1, global_limit=2)
-    list(roster.obey(subscribe(), 0))
-    refused, forgotten = roster.obey(subscribe(), 0)
-    assert refused.record.refused.message == "Connection limit exceeded: 1 subscriptions (max: 1)"
-    assert forgotten.record is None
-    list(roster.obey(subscribe(owner="d"), 0))
-    refused, _ = roster.obey(subscribe(owner="e"), 0)
-    assert refused.record.refused.message == "Global limit exceeded: 2 subscriptions (max: 2)"
+def test_pause_and_resume_are_told_once_and_outlive_a_restart():
+    roster, command, topics = new_roster(), subscribe(), Topics()
+    topics.put(roster.obey(command, 0))
+    (paused,) = roster.obey(pause(command), 0)
+    assert paused.record.accepted.paused
+    assert list(roster.obey(pause(command), 0)) == []
+    topics.put([paused])
+    after = new_roster()
+    after.restore(*topics.copies(), 0)
+    (resumed,) = after.obey(resume(command), 0)
+    assert not resumed.record.accepted.paused
+    assert list(after.obey(pause(subscribe()), 0)) == []
 
 
-def test_a_lease_that_is_not_renewed_ends():
+def test_a_whole_result_is_asked_for_beside_the_first_ones_and_for_ten_minutes():
+    roster, command = new_roster(), subscribe()
+    (_, put) = roster.obey(command, 0)
+    (asked,) = roster.obey(request(put.query_id), SECOND_US)
+    assert [one.request_id for one in asked.query.snapshots] == [command.subscribe.subscription_id, b"whole"]
+    (later,) = roster.obey(request(put.query_id, b"later"), 601 * SECOND_US)
+    assert [one.request_id for one in later.query.snapshots] == [b"later"]
+    assert list(roster.obey(request(b"unknown"), 0)) == []
+
+
+def test_a_batch_has_every_subscription_and_each_query_once():
     roster = new_roster()
-    list(roster.obey(subscribe(), 0))
-    list(roster.obey(Command(command_id=b"x", gateway_id="g", renew=Renew(lease_ms=1000)), SECOND_US // 2))
-    assert list(roster.expire(SECOND_US)) == []
-    assert len(list(roster.expire(2 * SECOND_US))) == 2
-    assert roster.subscriptions == 0
+    commands = [subscribe(f"SELECT a FROM t WHERE b = {number % 2}", owner=str(number)) for number in range(10)]
+    together = batch(write for command in commands for write in roster.obey(command, 0))
+    assert [put.subscription_id for put in together.subscriptions] == [
+        command.subscribe.subscription_id for command in commands
+    ]
+    assert [len(put.query.snapshots) for put in together.queries] == [5, 5]
+    assert len({put.query.template_id for put in together.queries}) == 1
+
+
+def test_a_query_that_came_and_went_in_one_batch_is_ended():
+    roster, command = new_roster(), subscribe()
+    together = batch(write for one in (command, unsubscribe(command)) for write in roster.obey(one, 0))
+    assert [put.query for put in together.queries] == [None]
 
 
 def test_a_restart_restores_subscriptions_and_open_requests():
-    before, commands = new_roster(), [subscribe(), subscribe("SELECT 2")]
-    writes = [write for command in commands for write in before.obey(command, 0)]
-    queries = [write.query for write in writes if isinstance(write, PutQuery)]
-    records = [write.record for write in writes if isinstance(write, PutSubscription)]
+    before, commands, topics = new_roster(), [subscribe(), subscribe("SELECT 2")], Topics()
+    for command in commands:
+        topics.put(before.obey(command, 0))
     after = new_roster()
-    assert after.restore(queries, records, 0) == []
+    assert after.restore(*topics.copies(), 0) == []
     assert (after.subscriptions, after.queries) == (2, 2)
-    (again,) = [write for write in after.obey(commands[0], 0) if isinstance(write, PutQuery)]
-    assert again.query == queries[0]
+    held = dict(topics.queries)
+    for command in commands:
+        topics.put(after.obey(command, 0))
+    assert topics.queries == held
 
 
 def test_what_a_crash_left_half_done_is_cleared_away():
-    (put, _) = new_roster().obey(subscribe(), 0)
-    (orphan,) = new_roster().restore([], [put.record], 0)
-    assert (orphan.subscription_id, orphan.record) == (put.subscription_id, None)
+    (put, asked) = new_roster().obey(subscribe(), 0)
+    assert new_roster().restore({}, {put.key: put.record}, 0) == [
+        PutSubscription(put.query_id, put.subscription_id, None)
+    ]
+    assert new_roster().restore({asked.query_id: asked.query}, {}, 0) == [PutQuery(asked.query_id, None)]
+
+
+def test_a_refusal_that_a_crash_left_is_cleared_away_under_its_own_key():
+    roster = new_roster(owner=1)
+    list(roster.obey(subscribe(), 0))
+    refused, _ = roster.obey(subscribe("SELECT 2"), 0)
+    assert new_roster().restore({}, {refused.key: refused.record}, 0) == [
+        PutSubscription(refused.query_id, refused.subscription_id, None)
+    ]
+
+
+def test_what_a_registry_before_wrote_late_is_mended():
+    roster, topics = new_roster(), Topics()
+    kept, ended, lost = subscribe(), subscribe("SELECT 2"), subscribe("SELECT 3")
+    topics.put(write for command in (kept, ended, lost) for write in roster.obey(command, 0))
+    held = topics.copies()
+    assert list(roster.repairs(*held, 0)) == []
+    late = topics.copies()
+    topics.put(roster.obey(unsubscribe(ended), 0))
+    # The ended one comes back, the lost one goes.
+    stale = Topics()
+    stale.queries, stale.records = late
+    stale.put(new_roster_with(stale).obey(unsubscribe(lost), 0))
+    stale.put(roster.repairs(*stale.copies(), 0))
+    assert (stale.queries, stale.records) == (topics.queries, topics.records)
+
+
+def new_roster_with(topics):
+    roster = new_roster()
+    roster.restore(*topics.copies(), 0)
+    return roster
