@@ -17,6 +17,8 @@ POSTGRES = "TIDEWIRE_POSTGRES_DSN"
 REDIS = "TIDEWIRE_REDIS_URL"
 HTTP_PORT = "TIDEWIRE_HTTP_PORT"
 GATEWAY_PORT = "TIDEWIRE_GATEWAY_PORT"
+RECOMPUTE_FOLDER = "TIDEWIRE_RECOMPUTE_FOLDER"
+RECOMPUTE_WORKER = "TIDEWIRE_RECOMPUTE_WORKER_ID"
 
 
 class Declaration(Struct, frozen=True):
@@ -41,7 +43,7 @@ DECLARED = (
     Declaration("capture", ("postgres", "kafka"), (KAFKA, POSTGRES), lag_metric="tidewire_capture_lag_bytes"),
     Declaration("registry", ("kafka",), (KAFKA,)),
     # Not after Kafka: Spark takes longer to start than Kafka does.
-    Declaration("recompute", ("postgres",), (KAFKA, POSTGRES)),
+    Declaration("recompute", ("postgres",), (KAFKA, POSTGRES, RECOMPUTE_FOLDER, RECOMPUTE_WORKER)),
     Declaration("fanout", ("kafka",), (KAFKA,)),
     Declaration("gateway", ("postgres", "kafka"), (KAFKA, POSTGRES, GATEWAY_PORT)),
 )

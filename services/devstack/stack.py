@@ -91,6 +91,9 @@ def assemble(settings: Settings, home: Home, port: Mapping[str, int]) -> Stack:
         service.POSTGRES: database.dsn(),
         service.REDIS: index.url,
         service.GATEWAY_PORT: str(port["gateway_pg"]),
+        service.RECOMPUTE_FOLDER: str(home.data("recompute")),
+        # A restarted worker gets its queries back at once.
+        service.RECOMPUTE_WORKER: "devstack",
     }
     own = (
         Service(declaration=each, port=port[each.name], settings=reach) for each in service.DECLARED if each.exists()

@@ -59,8 +59,8 @@ class Ticking:
             for asked, answer in zip(changed, self._evaluation.changed([one.job for one in changed]), strict=True):
                 failed += self._moved(asked, answer)
         if whole:
-            for asked, answer in zip(whole, self._evaluation.whole([one.job for one in whole]), strict=True):
-                failed += self._answered(asked, answer)
+            for asked, rows in zip(whole, self._evaluation.whole([one.job for one in whole]), strict=True):
+                failed += self._answered(asked, rows)
         for template in ready:
             template.is_touched = False
         self._tables.changes_told()
