@@ -8,8 +8,8 @@ from psycopg.errors import error_from_result
 from sqlglot import exp
 
 from proto.tidewire.v1.queries_pb2 import Query
-from services.chassis.parsed import Parsed, keep_out_of_the_server_log, set_local
-from services.chassis.postgres import Postgres, connect, failure
+from services.chassis.parsed import Parsed, set_local
+from services.chassis.postgres import Postgres, failure
 from services.chassis.trust import examine, functions_of
 from services.recompute.core.catalog import Column, Described, PgType, Relation
 from services.recompute.core.dependence import depends
@@ -20,6 +20,7 @@ from services.recompute.inbound.catalog_relations import Survey
 from services.recompute.inbound.catalog_relations import statement as catalog_statement
 from services.recompute.inbound.subscriber import (
     in_place_of,
+    opened,
     quoted,
     statement,
     types_of,
@@ -28,7 +29,6 @@ from services.recompute.inbound.subscriber import (
     words_of,
 )
 
-APPLICATION_NAME = "tidewire recompute"
 STATEMENT_TIMEOUT_MS = 10_000
 # A DDL command may hold a table for a while.
 ATTEMPTS = 3
@@ -50,8 +50,7 @@ class CatalogReader:
         self._connection: psycopg.Connection | None = None
 
     def __enter__(self) -> "CatalogReader":
-        self._connection = connect(self._postgres, application_name=APPLICATION_NAME)
-        keep_out_of_the_server_log(self._connection)
+        self._connection, _ = opened(self._postgres)
         return self
 
     def __exit__(

@@ -1,26 +1,54 @@
 """A transaction of ours in the place of a subscriber: his role, his search path, his settings, and nothing written."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
+from msgspec import Struct
 from psycopg import pq
 
 from proto.tidewire.v1.queries_pb2 import Query
-from services.chassis.parsed import set_local
+from services.chassis.parsed import keep_out_of_the_server_log, set_local
+from services.chassis.postgres import Postgres, connect
+from services.chassis.snapshot import Snapshot
+
+APPLICATION_NAME = "tidewire recompute"
+_MOMENT = """
+SELECT pg_current_snapshot()::text, (extract(epoch FROM transaction_timestamp()) * 1000000)::bigint
+"""
+
+
+class Moment(Struct, frozen=True):
+    """What the transaction sees, and what now() says in it, in microseconds since 1970."""
+
+    snapshot: Snapshot
+    moment_us: int
+
+
+def opened(postgres: Postgres) -> tuple[psycopg.Connection, bool]:
+    """A connection for such transactions, and whether the server keeps parse trees out of its log."""
+    connection = connect(postgres, application_name=APPLICATION_NAME)
+    # Our own statements between the subscribers' must not be looked up in anybody's schemas.
+    connection.execute("SET search_path = pg_catalog")
+    connection.execute("SET idle_in_transaction_session_timeout = '60s'")
+    return connection, keep_out_of_the_server_log(connection)
 
 
 @contextmanager
-def in_place_of(query: Query, connection: psycopg.Connection, *, statement_timeout_ms: int) -> Iterator[None]:
+def in_place_of(query: Query, connection: psycopg.Connection, *, statement_timeout_ms: int) -> Iterator[Moment]:
     """Everything inside is one REPEATABLE READ, READ ONLY transaction, which is rolled back at the end.
 
     The role counts from the first statement on; a function could set it back, so what is run inside must be trusted.
     """
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
+        row = connection.execute(_MOMENT).fetchone()
+        assert row is not None
         text = query.text_settings
         settings = {
             "statement_timeout": str(statement_timeout_ms),
+            # A lock is waited for less long: it says nothing of the query.
+            "lock_timeout": str(statement_timeout_ms // 2),
             "TimeZone": text.time_zone,
             "DateStyle": text.date_style,
             "IntervalStyle": text.interval_style,
@@ -37,7 +65,7 @@ def in_place_of(query: Query, connection: psycopg.Connection, *, statement_timeo
                 "search_path": ", ".join(map(quoted, query.search_path)),
             },
         )
-        yield
+        yield Moment(Snapshot.parse(row[0]), row[1])
     finally:
         if connection.info.transaction_status != pq.TransactionStatus.UNKNOWN:
             connection.execute("ROLLBACK")
@@ -67,6 +95,6 @@ def unreachable(error: psycopg.Error) -> bool:
     return sqlstate is None or sqlstate[:2] in ("08", "53", "58") or sqlstate.startswith("57P")
 
 
-def words_of(error: psycopg.Error) -> Sequence[str]:
+def words_of(error: psycopg.Error) -> tuple[str, str]:
     """SQLSTATE and the message, as PostgreSQL says them."""
     return error.sqlstate or "XX000", error.diag.message_primary or str(error)

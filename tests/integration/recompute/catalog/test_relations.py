@@ -103,7 +103,7 @@ def test_views_come_with_what_they_read(describe):
 )
 def test_what_the_log_does_not_show_is_opaque(describe, sql, reason):
     found = describe(sql, role="postgres").relations
-    assert {one.reason for one in found.values() if isinstance(one, Opaque)} == {reason}
+    assert reason in {one.reason for one in found.values() if isinstance(one, Opaque)}
 
 
 def test_a_table_that_is_not_published_has_an_obstacle(describe, admin: psycopg.Connection):
