@@ -36,6 +36,9 @@ class Walk:
             "TIDEWIRE_CAPTURE_SWEEP_S": "0.3",
             "TIDEWIRE_CAPTURE_WAL_SENDER_TIMEOUT_MS": "2000",
             "TIDEWIRE_RECOMPUTE_MASTER": "local[2]",
+            "TIDEWIRE_RECOMPUTE_JAVA_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "TIDEWIRE_RECOMPUTE_FOLDER": str(directory / "recompute"),
+            "TIDEWIRE_RECOMPUTE_WORKER_ID": "walk",
             "TIDEWIRE_GATEWAY_PORT": str(self.gateway_port),
         }
 
@@ -51,13 +54,13 @@ class Walk:
                 [sys.executable, "-m", f"services.{name}"], stdout=output, stderr=output, env=environ
             )
 
-    def start_all(self, within_s=90.0):
+    def start_all(self, within_s=180.0):
         for name in SERVICES:
             self.start(name)
         for name in SERVICES:
             self.wait_ready(name, within_s)
 
-    def wait_ready(self, name, within_s=60.0):
+    def wait_ready(self, name, within_s=180.0):
         deadline = time.monotonic() + within_s
         while not self._ready(name):
             if self._processes[name].poll() is not None or time.monotonic() > deadline:
@@ -72,14 +75,14 @@ class Walk:
         return psycopg.connect(self.dsn, autocommit=True)
 
     def live(self):
-        return LiveConnection(self.gateway_dsn, timeout_s=60.0)
+        return LiveConnection(self.gateway_dsn, timeout_s=120.0)
 
     def end(self):
         for process in self._processes.values():
             process.terminate()
         for name, process in self._processes.items():
             try:
-                assert process.wait(20) == 0, f"{name} ended badly:\n{last_lines(self._log(name), 40)}"
+                assert process.wait(60) == 0, f"{name} ended badly:\n{last_lines(self._log(name), 40)}"
             finally:
                 process.kill()
 

@@ -140,12 +140,13 @@ def test_a_filter_narrows_the_result(walk, orders):
         assert next(messages) == Data(ack.subscription, Update.DELETE, ((b"6000", b"open"),))
 
 
-def test_nonsense_and_the_unsupported_are_refused_in_words(walk, orders):
+def test_nonsense_and_what_has_effects_are_refused_in_words(walk, orders):
     def refused(client, *arguments):
         message = next(client.subscribe(*arguments))
         assert isinstance(message, Refused), message
         return message.subscription == NO_SUBSCRIPTION, message.message
 
+    orders.execute("CREATE SEQUENCE shared_numbers")
     with walk.live() as client:
         zero, words = refused(client, "SELEKT * FORM orders")
         assert zero and words.startswith("Parse error: ")
@@ -153,11 +154,8 @@ def test_nonsense_and_the_unsupported_are_refused_in_words(walk, orders):
         assert zero and words.startswith("Filter parse error: ")
         assert refused(client, "UPDATE orders SET status = 'x'") == (False, "Only SELECT queries can be subscribed to")
         assert refused(client, "SELECT * FROM nowhere") == (False, "Execution error: table 'nowhere' does not exist")
-        ack = next(client.subscribe("SELECT count(*) FROM orders"))
-        error = client.next_message(30.0)
-        assert isinstance(ack, Ack) and error == Refused(
-            ack.subscription, "not supported yet: COUNT(*) in the select list"
-        )
+        _, words = refused(client, "SELECT nextval('shared_numbers')")
+        assert "nextval" in words
         assert client.query("SELECT count(*) FROM orders WHERE status = 'x'") == [(b"0",)]
     with walk.connect() as connection:
         connection.execute("CREATE ROLE stranger LOGIN PASSWORD 'stranger'")
@@ -166,6 +164,33 @@ def test_nonsense_and_the_unsupported_are_refused_in_words(walk, orders):
         assert refused(client, QUERY) == (False, "Execution error: permission denied for table 'orders'")
     with walk.connect() as connection:
         connection.execute("DROP ROLE stranger")
+
+
+def test_joins_and_aggregates_walk_like_any_other_result(walk, orders):
+    orders.execute("CREATE TABLE lines (id int PRIMARY KEY, order_id int NOT NULL, price numeric(10, 2) NOT NULL)")
+    orders.execute("INSERT INTO orders VALUES (8000, 80, 'open'), (8001, 80, 'open'), (8002, 80, 'done')")
+    orders.execute("INSERT INTO lines VALUES (1, 8000, 1.50), (2, 8000, 2.25), (3, 8001, 10), (4, 8002, 99)")
+    sums = (
+        "SELECT o.id, count(*), sum(l.price) FROM orders o JOIN lines l ON l.order_id = o.id "
+        "WHERE o.customer = 80 AND o.status = 'open' GROUP BY o.id"
+    )
+    # PostgreSQL answers what Spark does not.
+    list_of = "SELECT json_agg(id ORDER BY id)::text FROM orders WHERE customer = 80"
+    with walk.live() as client, walk.live() as other:
+        ack, first, messages = subscribed(client, sums)
+        assert (ack.tables, sorted(first.rows)) == (2, [(b"8000", b"2", b"3.75"), (b"8001", b"1", b"10.00")])
+        listed, held, of_list = subscribed(other, list_of)
+        assert held.rows == ((b"[8000, 8001, 8002]",),)
+        with orders.transaction():
+            orders.execute("DELETE FROM lines WHERE id = 2")
+            orders.execute("UPDATE orders SET status = 'open' WHERE id = 8002")
+        rows = sorted(first.rows)
+        while rows != answer(orders, sums):
+            rows = merged(rows, next(messages))
+        orders.execute("DELETE FROM orders WHERE id = 8001")
+        assert next(messages) == Data(ack.subscription, Update.DELETE, ((b"8001", b"1", b"10.00"),))
+        assert next(of_list) == Data(listed.subscription, Update.DELETE, ((b"[8000, 8001, 8002]",),))
+        assert next(of_list) == Data(listed.subscription, Update.INSERT, ((b"[8000, 8002]",),))
 
 
 def test_two_clients_share_a_query_and_both_learn(walk, orders):
@@ -223,7 +248,8 @@ def test_after_a_kill_the_next_change_still_arrives(walk, orders, victim):
         rows = merged(rows, next(messages))
         took_s = time.monotonic() - began
         assert rows == answer(orders, "SELECT id, status FROM orders WHERE customer = 9")
-        assert took_s < 60
+        print(f"the next change arrived {took_s:.1f} s after {victim} was started again")
+        assert took_s < 110  # the client itself gives up after 120
         orders.execute("DELETE FROM orders WHERE id = 9000")
         rows = merged(rows, next(messages))
         assert rows == answer(orders, "SELECT id, status FROM orders WHERE customer = 9")

@@ -32,10 +32,15 @@ def stack(postgres_server, kafka, tmp_path_factory) -> Iterator[Road]:
 
 @pytest.fixture
 def road(stack: Road) -> Iterator[Road]:
-    """The shared road; whatever a test subscribed to ends with it."""
+    """The shared road with one worker; whatever a test subscribed to ends with it."""
+    if not any(worker.is_alive for worker in stack.workers):
+        stack.start_worker().wait_ready()
     yield stack
     stack.stop_all()
-    died = [worker for worker in stack.workers if worker.process.poll() not in (None, 0, -9)]
+    for surplus in [worker for worker in stack.workers if worker.is_alive][:-1]:
+        surplus.end()
+    died = [worker for worker in stack.workers if worker.process.poll() not in (None, -9)]
+    stack.workers[:] = [worker for worker in stack.workers if worker not in died]
     assert not died, died[0].output()
 
 

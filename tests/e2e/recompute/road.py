@@ -88,7 +88,19 @@ class Road:
 
     @property
     def worker(self) -> WorkerProcess:
-        return self.workers[-1]
+        """The one that runs, or the last of those that do."""
+        return [worker for worker in self.workers if worker.is_alive][-1]
+
+    def leave(self, worker: WorkerProcess, within_s: float = 60.0) -> int:
+        """End one in good order, as a deployment would; what it ended with before, if it has ended."""
+        if worker.is_alive:
+            worker.process.terminate()
+        deadline = time.monotonic() + within_s
+        while worker.is_alive and time.monotonic() < deadline:
+            self.pump()
+        worker.end()
+        self.workers.remove(worker)
+        return worker.process.returncode
 
     def connect(self, **parameters: object) -> psycopg.Connection:
         return psycopg.connect(self.dsn, **{"autocommit": True, **parameters})

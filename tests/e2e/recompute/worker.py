@@ -32,6 +32,10 @@ class WorkerProcess:
                 start_new_session=True,
             )
 
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
     def is_ready(self) -> bool:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as answer:

@@ -1,0 +1,114 @@
+"""A bad query that 200 changes a second ask for again cannot hurt PostgreSQL, nor the queries of other roles."""
+
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+# As Road.start_worker sets them.
+CONCURRENCY, STATEMENT_TIMEOUT_S = 2, 2.0
+CHANGES_A_SECOND, FOR_S = 200, 8.0
+CANCELED = "57014"
+OURS = """
+SELECT count(*) FILTER (WHERE state <> 'idle'),
+       max(extract(epoch FROM clock_timestamp() - query_start)) FILTER (WHERE state = 'active')
+FROM pg_stat_activity
+WHERE application_name LIKE 'tidewire recompute%' AND datname = current_database() AND query LIKE %s
+"""
+
+
+class Flood:
+    """Changes a table at a steady rate until told to stop."""
+
+    def __init__(self, road, table):
+        self._road, self._table = road, table
+        self._stop = threading.Event()
+        self.changes = 0
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self):
+        with self._road.connect() as connection:
+            began = time.monotonic()
+            while not self._stop.wait(max(0.0, began + self.changes / CHANGES_A_SECOND - time.monotonic())):
+                self.changes += 1
+                connection.execute(f"UPDATE {self._table} SET v = %s WHERE id = %s", [self.changes, self.changes % 50])
+
+
+def scans(connection, table):
+    connection.execute("SELECT pg_stat_force_next_flush()")
+    return connection.execute("SELECT seq_scan FROM pg_stat_user_tables WHERE relname = %s", [table]).fetchone()[0]
+
+
+@pytest.mark.slow
+def test_bad_queries_under_a_flood_of_changes_stay_within_their_budget(road, connection, own):
+    connection.execute(f"CREATE TABLE {own} (id int PRIMARY KEY, v int)")
+    connection.execute(f"INSERT INTO {own} SELECT n, 0 FROM generate_series(0, 49) n")
+    connection.execute(f"CREATE TABLE {own}_counted (n int)")  # no key and no index: each run scans it once
+    connection.execute(f"INSERT INTO {own}_counted VALUES (1)")
+    connection.execute(f"CREATE ROLE {own}_other")
+    connection.execute(f"GRANT SELECT ON {own} TO {own}_other")
+    try:
+        flood(road, connection, own)
+    finally:
+        road.stop_all()
+        connection.execute(f"DROP OWNED BY {own}_other")
+        connection.execute(f"DROP ROLE {own}_other")
+
+
+def flood(road, connection, own):
+    marked = f"/* {own} bad */"
+    endless = road.ask(
+        road.query(f"SELECT {marked} count(*) FROM {own} a, generate_series(1, 100000000) g WHERE g % 50 = a.v")
+    )
+    slow = [
+        road.ask(
+            road.query(
+                f"SELECT {marked} count(*), max(c.n) FROM {own} a, {own}_counted c, "
+                f"generate_series(1, 5000) g WHERE g % {50 + number} = a.id AND json_build_array(g)::text <> ''"
+            )
+        )
+        for number in range(6)
+    ]
+    of_other = road.ask(road.query(f"SELECT json_agg(v ORDER BY id)::text FROM {own}", role=f"{own}_other"))
+    on_spark = road.ask(road.query(f"SELECT id, v FROM {own} WHERE id < 5"))
+    everyone = [endless, *slow, of_other, on_spark]
+    road.until(lambda: all(one.has_begun for one in everyone), "first results", 240)
+    assert endless.error is not None and endless.error.sqlstate == CANCELED, endless.seen[-1]
+    assert road.strategy(of_other) == "source" and road.strategy(on_spark) == "row-local"
+
+    begun, steps, most, longest = scans(connection, f"{own}_counted"), [len(one.seen) for one in everyone], 0, 0.0
+    began = time.monotonic()
+    with Flood(road, own) as flooding:
+        while time.monotonic() < began + FOR_S:
+            road.pump()
+            # The template's text is what runs; comments may be gone from it.
+            running, age_s = connection.execute(OURS, [f"%FROM {own} a%generate_series%"]).fetchone()
+            most, longest = max(most, running), max(longest, age_s or 0)
+    took_s = time.monotonic() - began
+    runs = scans(connection, f"{own}_counted") - begun
+    print(
+        f"{flooding.changes} changes in {took_s:.1f} s: {runs} runs of six slow queries, at most {most} at once, "
+        f"the longest {longest:.1f} s"
+    )
+    assert flooding.changes >= 50, "the writer was starved"
+    assert most <= CONCURRENCY
+    # The server's clock ends a statement; a busy machine may be late with it.
+    assert longest <= STATEMENT_TIMEOUT_S * 5
+    # Each query rests at least 0.2 s after a run, and not one of 200 changes a second is a run of its own.
+    assert runs <= 6 * (took_s / 0.2 + 2)
+    assert runs < 6 * flooding.changes / 4
+    # The others went on meanwhile, also the one that needs PostgreSQL under another role.
+    assert len(of_other.seen) > steps[-2] and len(on_spark.seen) > steps[-1]
+    assert {seen.sqlstate for seen in endless.seen if seen.kind == "ERROR"} == {CANCELED}
+    road.holds(*slow, of_other, on_spark, within_s=240)
+    (total,) = connection.execute(f"SELECT json_agg(v ORDER BY id)::text FROM {own}").fetchone()
+    assert of_other.rows == Counter([(total.encode(),)])
