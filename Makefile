@@ -43,7 +43,7 @@ bench: setup ## measure; docs/ records the runs
 chaos: setup ## the long forms of the crash tests
 	$(PY) -m pytest -m chaos --timeout=0 $(ARGS)
 
-oracle: setup ## generated cases compared with PostgreSQL; N=1000 says how many
+oracle: setup ## generated cases compared with PostgreSQL; N=2000 says how many, ORACLE_SEED=1 which, ARGS=tests/oracle where
 	ORACLE_EXAMPLES=$(or $(N),1000) $(PY) -m pytest -m oracle --timeout=0 $(ARGS)
 
 uninstall: setup ## remove Tidewire from a database: DSN=postgresql://…, or the running stack's own

@@ -26,7 +26,7 @@ NEAR = 1e-9
 
 
 class Answer(Struct, frozen=True):
-    """Rows in PostgreSQL's order, or the SQLSTATE of its error; `among`: what a LIMIT without a total order chose from."""
+    """Rows in PostgreSQL's order, or the SQLSTATE of its error; `among`: what an uncertain LIMIT chose from."""
 
     rows: tuple[ResultRow, ...] = ()
     error: str = ""
@@ -78,6 +78,8 @@ def difference(check: Check, right: Answer, rows: Sequence[ResultRow], *, in_ord
         wrong = "" if _near(check.approximate, right.rows, rows) else _unequal(right.rows, rows)
     else:
         wrong = "" if Counter(right.rows) == Counter(rows) else _unequal(right.rows, rows)
+    if not wrong and in_order and check.total_order and list(right.rows) != list(rows):
+        wrong = f"in the order {_shown(rows)} instead of {_shown(right.rows)}"
     if not wrong and in_order and check.ordered_by:
         placed = [tuple(row[at] for at in check.ordered_by) for row in right.rows]
         if placed != [tuple(row[at] for at in check.ordered_by) for row in rows]:

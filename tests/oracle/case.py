@@ -35,6 +35,8 @@ class Check(Struct, frozen=True):
     among: str = ""
     # The query has an ORDER BY, which settles the sequence of the values in these columns.
     ordered_by: tuple[int, ...] = ()
+    # The ORDER BY settles the place of every row.
+    total_order: bool = False
 
 
 class Question(Struct, frozen=True):
@@ -60,8 +62,9 @@ class Case(Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     questions: tuple[Question, ...]
     place: Place = Place()
-    # What was wrong when the case was found.
+    # What was wrong when the case was found, and where: planned (on Spark alone) or road.
     note: str = ""
+    level: str = "planned"
 
 
 def read(path: Path) -> Case:
@@ -74,5 +77,6 @@ def write(case: Case, path: Path) -> Path:
     return path
 
 
-def found() -> list[Path]:
-    return sorted(FOUND.glob("*.json"))
+def found(level: str) -> list[Path]:
+    """The cases that were wrong once at that level."""
+    return [path for path in sorted(FOUND.glob("*.json")) if read(path).level == level]

@@ -25,6 +25,8 @@ class Report(Struct):
     strategies: Counter[str]
     states: int = 0
     commits: int = 0
+    # The strategy of each question.
+    kept: tuple[str, ...] = ()
 
 
 def run(road: OracleRoad, case: Case, *, every_commit: bool = True) -> Report:
@@ -53,8 +55,8 @@ def run(road: OracleRoad, case: Case, *, every_commit: bool = True) -> Report:
             for at, (question, one) in enumerate(zip(case.questions, watched, strict=True))
             if (words := wrong(question, at, one, moments, commits))
         ]
-        strategies = Counter(road.strategy_of(one) for one in watched)
-        return Report(found, strategies, sum(len(one.states) for one in watched), len(moments) - 1)
+        kept = tuple(road.strategy_of(one) for one in watched)
+        return Report(found, Counter(kept), sum(len(one.states) for one in watched), len(moments) - 1, kept)
     finally:
         road.stop_all()
         play.close()
