@@ -1,5 +1,6 @@
 """What PostgreSQL says of a query: asked under the subscriber's role, without running it."""
 
+from collections.abc import Sequence
 from types import TracebackType
 
 import psycopg
@@ -7,6 +8,8 @@ from psycopg import pq
 from psycopg.errors import error_from_result
 from sqlglot import exp
 
+from proto.rows import ResultRow
+from proto.tidewire.v1.commands_pb2 import TextSettings
 from proto.tidewire.v1.queries_pb2 import Query
 from services.chassis.parsed import Parsed, set_local
 from services.chassis.postgres import Postgres, failure
@@ -18,6 +21,7 @@ from services.recompute.core.dialect.typed import Untranslatable
 from services.recompute.core.refusal import Refused
 from services.recompute.inbound.catalog_relations import Survey
 from services.recompute.inbound.catalog_relations import statement as catalog_statement
+from services.recompute.inbound.catalog_values import normalised
 from services.recompute.inbound.subscriber import (
     in_place_of,
     opened,
@@ -72,6 +76,16 @@ class CatalogReader:
                 if error.sqlstate not in _PASSING or attempt == ATTEMPTS:
                     raise Refused(*words_of(error)) from error
         raise AssertionError("the last attempt returns or raises")
+
+    def normalised(
+        self, types: Sequence[PgType], tuples: Sequence[ResultRow], settings: TextSettings
+    ) -> list[ResultRow | Refused]:
+        """Values as a subscriber writes them, in the text that the log has; Refused where one is none of its type."""
+        assert self._connection is not None
+        try:
+            return normalised(self._connection, types, tuples, settings)
+        except psycopg.Error as error:
+            raise failure(self._postgres, str(error)) from error
 
 
 def _described(connection: psycopg.Connection, query: Query, trusted_owners: tuple[str, ...]) -> Described:

@@ -7,6 +7,7 @@ import psycopg
 from msgspec import Struct
 from psycopg import pq
 
+from proto.tidewire.v1.commands_pb2 import TextSettings
 from proto.tidewire.v1.queries_pb2 import Query
 from services.chassis.parsed import keep_out_of_the_server_log, set_local
 from services.chassis.postgres import Postgres, connect
@@ -44,21 +45,13 @@ def in_place_of(query: Query, connection: psycopg.Connection, *, statement_timeo
     try:
         row = connection.execute(_MOMENT).fetchone()
         assert row is not None
-        text = query.text_settings
-        settings = {
-            "statement_timeout": str(statement_timeout_ms),
-            # A lock is waited for less long: it says nothing of the query.
-            "lock_timeout": str(statement_timeout_ms // 2),
-            "TimeZone": text.time_zone,
-            "DateStyle": text.date_style,
-            "IntervalStyle": text.interval_style,
-            "bytea_output": text.bytea_output,
-        }
         set_local(
             connection,
             {
-                **{name: value for name, value in settings.items() if value},
-                "extra_float_digits": str(text.extra_float_digits),
+                "statement_timeout": str(statement_timeout_ms),
+                # A lock is waited for less long: it says nothing of the query.
+                "lock_timeout": str(statement_timeout_ms // 2),
+                **texts_of(query.text_settings),
                 # Names with a dot are the users' own; any other that a query reads is set above or the server's.
                 **{name: value for name, value in query.settings_read.items() if "." in name},
                 "role": query.role,
@@ -69,6 +62,20 @@ def in_place_of(query: Query, connection: psycopg.Connection, *, statement_timeo
     finally:
         if connection.info.transaction_status != pq.TransactionStatus.UNKNOWN:
             connection.execute("ROLLBACK")
+
+
+def texts_of(text: TextSettings) -> dict[str, str]:
+    """The settings by which values are read and printed; one that was not told is the server's own."""
+    told = {
+        "TimeZone": text.time_zone,
+        "DateStyle": text.date_style,
+        "IntervalStyle": text.interval_style,
+        "bytea_output": text.bytea_output,
+    }
+    return {
+        **{name: value for name, value in told.items() if value},
+        "extra_float_digits": str(text.extra_float_digits),
+    }
 
 
 def statement(query: Query) -> str:
