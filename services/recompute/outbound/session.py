@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import sys
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -25,6 +26,9 @@ logger.executor.name = org.apache.spark.executor.Executor
 logger.executor.level = off
 logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
 logger.tasks.level = off
+# Windows over a whole result are what the query says.
+logger.window.name = org.apache.spark.sql.execution.window.WindowExec
+logger.window.level = error
 """  # noqa: E501
 
 _SETTINGS = {
@@ -59,6 +63,7 @@ class Spark:
     def __init__(self, *, master: str, driver_memory: str, java_options: str) -> None:
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         self._folder = folder = Path(mkdtemp(prefix="tidewire-spark-"))
         (folder / "log4j2.properties").write_text(_LOG4J)
         options = f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties {java_options}"
