@@ -1,6 +1,6 @@
 """An expression in Spark SQL with the type that PostgreSQL gives it, and what its names may stand for."""
 
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from msgspec import Struct
 from sqlglot import exp
@@ -45,6 +45,14 @@ class Span(Struct, frozen=True):
     days: int = 0
     microseconds: int = 0
 
+    def negated(self) -> "Span":
+        return Span(-self.months, -self.days, -self.microseconds)
+
+    @property
+    def compared_us(self) -> int:
+        """What intervals are compared by: a month counts 30 days, a day 24 hours."""
+        return (self.months * 30 + self.days) * 86_400_000_000 + self.microseconds
+
 
 class Typed(Struct, frozen=True, kw_only=True):
     """Spark SQL for a value, stored as core/storage.py says for its type, with these additions.
@@ -62,8 +70,10 @@ class Typed(Struct, frozen=True, kw_only=True):
     deferred: bool = False
     # The text of a literal that has no type yet.
     text: str | None = None
-    # An interval: only constants are known, and `sql` is empty.
+    # A constant interval; `sql` is empty.
     span: Span | None = None
+    # An interval between two moments; `sql` is its microseconds.
+    elapsed: bool = False
     is_constant: bool = False
     reads_clock: bool = False
     # There is no single right value.
@@ -98,10 +108,16 @@ class Scope(Protocol):
         ...
 
 
-def merged_flags(*parts: Typed) -> dict[str, bool]:
+class Flags(TypedDict):
+    is_constant: bool
+    reads_clock: bool
+    unstable: bool
+
+
+def merged_flags(*parts: Typed) -> Flags:
     """The flags of an expression made of others."""
-    return {
-        "is_constant": all(part.is_constant for part in parts),
-        "reads_clock": any(part.reads_clock for part in parts),
-        "unstable": any(part.unstable for part in parts),
-    }
+    return Flags(
+        is_constant=all(part.is_constant for part in parts),
+        reads_clock=any(part.reads_clock for part in parts),
+        unstable=any(part.unstable for part in parts),
+    )

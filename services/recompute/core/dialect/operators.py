@@ -1,0 +1,183 @@
+"""Comparison, arithmetic and logic, with the operator that PostgreSQL chooses for the types."""
+
+from msgspec.structs import replace
+
+from services.recompute.core.catalog import PgType
+from services.recompute.core.dialect import numerics
+from services.recompute.core.dialect.casts import cast, coerced, common_type, joint_collation
+from services.recompute.core.dialect.datetimes import difference, shifted
+from services.recompute.core.dialect.forms import equality_key, ordering_key
+from services.recompute.core.dialect.typed import (
+    BOOL,
+    FLOAT8,
+    FLOATS,
+    INT2,
+    INT4,
+    INT8,
+    INTEGERS,
+    INTERVAL,
+    NUMERIC,
+    STRINGS,
+    TEXT,
+    Scope,
+    Typed,
+    Untranslatable,
+    merged_flags,
+)
+from services.recompute.core.storage import spark_type
+
+_BY_NAME = {one.name: one for one in (INT2, INT4, INT8)}
+_NUMBERS = (*sorted(INTEGERS), "numeric", *sorted(FLOATS))
+_TIMES = ("date", "timestamp", "timestamptz")
+
+
+def compared(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
+    """`=`, `<>`, `<` …, and `<=>` for IS NOT DISTINCT FROM."""
+    if left.elapsed or right.elapsed:
+        return _elapsed(operator, left, right)
+    left, right = matched(left, right, scope)
+    if operator in ("=", "<>", "<=>"):
+        sides = equality_key(left), equality_key(right)
+        if left.type.collation != right.type.collation:
+            joint_collation((left.type, right.type))
+    else:
+        collation = joint_collation((left.type, right.type))
+        left, right = (replace(one, type=replace(one.type, collation=collation)) for one in (left, right))
+        sides = ordering_key(left, scope), ordering_key(right, scope)
+    if left.type.name == "numeric":
+        sides = _same_digits(left, right)
+    return Typed(sql=f"({sides[0]} {operator} {sides[1]})", type=BOOL, **merged_flags(left, right))
+
+
+def one_of(found: Typed, items: list[Typed], scope: Scope) -> Typed:
+    """`found IN (items)`."""
+    if len({item.type.oid for item in items if item.type.name != "unknown"}) > 1 or not items:
+        raise Untranslatable("IN with several types")
+    flags = merged_flags(found, *items)
+    if not (found.elapsed or any(item.elapsed for item in items)):
+        pairs = [matched(found, item, scope) for item in items]
+        keys = {equality_key(left) for left, _ in pairs}
+        if len(keys) == 1 and pairs[0][0].type.name != "numeric":
+            listed = ", ".join(equality_key(right) for _, right in pairs)
+            return Typed(sql=f"({keys.pop()} IN ({listed}))", type=BOOL, **flags)
+    equal = " OR ".join(compared("=", found, item, scope).sql for item in items)
+    return Typed(sql=f"({equal})", type=BOOL, **flags)
+
+
+def _elapsed(operator: str, left: Typed, right: Typed) -> Typed:
+    sides = [one if one.type.name != "unknown" else coerced(one, INTERVAL) for one in (left, right)]
+    found = [f"{one.span.compared_us}L" if one.span is not None else one.sql for one in sides]
+    if not all(one.elapsed or one.span is not None for one in sides):
+        raise Untranslatable("comparison with an interval")
+    return Typed(sql=f"({found[0]} {operator} {found[1]})", type=BOOL, **merged_flags(*sides))
+
+
+def matched(left: Typed, right: Typed, scope: Scope) -> tuple[Typed, Typed]:
+    """Two values as the operands of the comparison that PostgreSQL finds for their types."""
+    left, right = _resolved(left, right), _resolved(right, left)
+    if left.type.oid == right.type.oid and left.type.name != "unknown":
+        return left, right
+    wanted = _comparison_type(left.type, right.type)
+    return coerced(left, wanted, scope.settings), coerced(right, wanted, scope.settings)
+
+
+def _resolved(typed: Typed, other: Typed) -> Typed:
+    """A literal takes the type of the other side; a cast literal of an enum stands beside that enum only."""
+    if typed.type.name == "unknown":
+        wanted = TEXT if other.type.name == "unknown" else replace(other.type, modifier=-1)
+        return coerced(typed, wanted)
+    if typed.type.kind == "?" and other.type.kind == "e" and typed.text is not None:
+        return Typed(sql=typed.sql, type=other.type, is_constant=True)
+    return typed
+
+
+def _comparison_type(left: PgType, right: PgType) -> PgType:
+    names = {left.name, right.name}
+    if names <= set(_NUMBERS):
+        return FLOAT8 if names & FLOATS else common_type((left, right))
+    if names <= STRINGS and "name" not in names:
+        return TEXT
+    if names <= set(_TIMES):
+        return common_type((left, right))
+    raise Untranslatable(f"comparison of {left.name} and {right.name}")
+
+
+def _same_digits(left: Typed, right: Typed) -> tuple[str, str]:
+    left, right = numerics.as_decimal(left), numerics.as_decimal(right)
+    assert left.digits and right.digits
+    digits = numerics.joint_digits(left.digits, right.digits)
+    return numerics.rescaled(left, digits), numerics.rescaled(right, digits)
+
+
+def calculated(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
+    """`+`, `-`, `*`, `/` and `%`."""
+    if left.span is not None or right.span is not None:
+        return _with_span(operator, left, right, scope)
+    if left.elapsed or right.elapsed:
+        raise Untranslatable("arithmetic on intervals")
+    if {left.type.name, right.type.name} & set(_TIMES):
+        return difference(operator, left, right)
+    left, right = _resolved(left, right), _resolved(right, left)
+    names = {left.type.name, right.type.name}
+    if not names <= set(_NUMBERS):
+        raise Untranslatable(f"{left.type.name} {operator} {right.type.name}")
+    if names & FLOATS:
+        return _floating(operator, left, right, scope)
+    if "numeric" in names:
+        return _decimal(operator, left, right)
+    return _integer(operator, left, right)
+
+
+def negated(typed: Typed) -> Typed:
+    if typed.type.name == "numeric":
+        held = numerics.as_decimal(typed)
+        return replace(held, sql=f"(- {held.sql})", type=NUMERIC)
+    if typed.type.name in INTEGERS or typed.type.name in FLOATS:
+        return replace(typed, sql=f"(- {typed.sql})")
+    if typed.span is not None:
+        return replace(typed, span=typed.span.negated())
+    raise Untranslatable(f"- {typed.type.name}")
+
+
+def _with_span(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
+    if operator == "+" and left.span is not None:
+        left, right = right, left
+    if operator not in ("+", "-") or right.span is None or left.span is not None:
+        raise Untranslatable("arithmetic on intervals")
+    return shifted(left, right.span if operator == "+" else right.span.negated(), scope.settings)
+
+
+def _integer(operator: str, left: Typed, right: Typed) -> Typed:
+    # int2 with int2 stays int2; else the wider of both.
+    type_ = max((_BY_NAME[left.type.name], _BY_NAME[right.type.name]), key=lambda one: one.name)
+    kind = spark_type(type_)
+    a, b = f"CAST({left.sql} AS {kind})", f"CAST({right.sql} AS {kind})"
+    sql = f"CAST(({a} div {b}) AS {kind})" if operator == "/" else f"CAST(({a} {operator} {b}) AS {kind})"
+    return Typed(sql=sql, type=type_, **merged_flags(left, right))
+
+
+def _decimal(operator: str, left: Typed, right: Typed) -> Typed:
+    if operator in ("+", "-"):
+        return numerics.added(operator, left, right)
+    if operator == "*":
+        return numerics.multiplied(left, right)
+    return numerics.divided(left, right) if operator == "/" else numerics.remainder(left, right)
+
+
+def _floating(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
+    """PostgreSQL raises an overflow, or an underflow of a product or quotient, that Spark would let pass."""
+    if operator == "%":
+        raise Untranslatable("remainder of floats")
+    if {left.type.name, right.type.name} == {"float4"}:
+        a, b, type_ = left.sql, right.sql, left.type
+    else:
+        type_ = FLOAT8
+        a, b = (cast(one, FLOAT8, scope.settings).sql for one in (left, right))
+    kind = spark_type(type_)
+    found = f"({a} {operator} {b})"
+    infinite = f"abs({found}) = CAST('Infinity' AS {kind})"
+    vanished = f" OR ({found} = 0 AND {a} <> 0)" if operator in ("*", "/") else ""
+    if operator == "*":
+        vanished = f" OR ({found} = 0 AND {a} <> 0 AND {b} <> 0)"
+    checked = f"CASE WHEN {infinite}{vanished} THEN CAST(raise_error('value out of range') AS {kind}) ELSE {found} END"
+    return Typed(sql=checked, type=type_, **merged_flags(left, right))
