@@ -15,7 +15,6 @@ from services.chassis.kafka import ensure_topics
 from services.chassis.metrics import new_registry
 from services.chassis.postgres import connect
 from services.chassis.run import Stop, entry
-from services.recompute import explain
 from services.recompute.inbound.catalog import CatalogReader
 from services.recompute.inbound.changes import CommitLog
 from services.recompute.inbound.queries import Queries
@@ -144,6 +143,8 @@ def _show(progress: health.Progress, queries: Queries, deltas: Deltas, *, standb
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["explain"]:
+        from services.recompute import explain
+
         sys.exit(explain.main(sys.argv[2:]))
     entry(
         main,
