@@ -13,6 +13,8 @@ from services.chassis.run import entry, run
 from services.registry.app import build
 from services.registry.errors import Crashed
 from services.registry.metrics import Metrics
+from services.registry.outbound.queries import Queries
+from services.registry.outbound.subscriptions import Subscriptions
 from services.registry.settings import Settings
 
 STALE_AFTER_S = 20.0
@@ -27,11 +29,24 @@ def main(settings: Settings) -> None:
     health.serve(settings.http, registry, progress)
     ensure_topics(settings.kafka, FLOW)
 
+    subscriptions = Subscriptions(settings.kafka, timeout_s=settings.registry.proof_s)
+    queries = Queries(settings.kafka, timeout_s=settings.registry.proof_s)
+
     async def serve() -> None:
-        app = build(settings.kafka, settings.registry, metrics=Metrics(registry), progress=progress, log=log)
+        app = build(
+            settings.kafka,
+            settings.registry,
+            subscriptions=subscriptions,
+            queries=queries,
+            metrics=Metrics(registry),
+            progress=progress,
+            log=log,
+        )
         await run(commands=_live(app))
 
     asyncio.run(serve())
+    subscriptions.close()
+    queries.close()
     log.info("stopped")
 
 

@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 from faust.types import TP
 from structlog.typing import FilteringBoundLogger
 
-from proto.topics import COMMANDS, QUERIES, SUBSCRIPTIONS
+from proto.topics import COMMANDS
 from services.chassis.health import Progress
 from services.chassis.kafka import Kafka
 from services.registry.desk import Desk
@@ -32,6 +32,8 @@ def build(
     kafka: Kafka,
     settings: Registry,
     *,
+    subscriptions: Subscriptions,
+    queries: Queries,
     metrics: Metrics,
     progress: Progress,
     log: FilteringBoundLogger,
@@ -52,14 +54,14 @@ def build(
         topic_replication_factor=kafka.replication_factor,
         broker_commit_interval=COMMIT_S,
         consumer_auto_offset_reset="earliest",
-        producer_acks=-1,
         stream_wait_empty=False,
     )
+    commands = TP(kafka.broker_name(COMMANDS.name), 0)
     desk = Desk(
-        kafka,
         settings,
-        subscriptions=Subscriptions(_topic(app, kafka, SUBSCRIPTIONS.name)),
-        queries=Queries(_topic(app, kafka, QUERIES.name)),
+        subscriptions=subscriptions,
+        queries=queries,
+        prove=lambda done: _is_ours(app, commands, done),
         metrics=metrics,
         log=log,
     )
@@ -79,7 +81,7 @@ def build(
     async def expire() -> None:
         if app.consumer.assignment():
             with contextlib.suppress(Superseded):
-                await desk.expire(await _end(app, TP(kafka.broker_name(COMMANDS.name), 0)))
+                await desk.expire(await _end(app, commands))
 
     @app.timer(BEAT_S)  # type: ignore[untyped-decorator]
     async def beat() -> None:
@@ -90,6 +92,17 @@ def build(
             progress.not_ready("another registry owns the commands")
 
     return app
+
+
+async def _is_ours(app: faust.App, partition: TP, done: int | None) -> bool:
+    """Commit what is done: the group's coordinator takes it only from a member that has lost nothing."""
+    consumer: Any = app.consumer
+    if partition not in consumer.assignment():
+        return False
+    if done is None:
+        done = consumer._committed_offset.get(partition) or 0
+    taken: bool = await consumer._commit({partition: done})
+    return taken
 
 
 async def _end(app: faust.App, partition: TP) -> int | None:

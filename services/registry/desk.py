@@ -2,21 +2,21 @@
 
 A registry may lose the partition of `commands` at any moment. What it has not written then it does not write: the
 commands are not acknowledged, so that the next owner carries them out again, and the records that it makes of them
-replace ours. One window remains: a process that is frozen between handing records to its producer and their arrival
-may write when it wakes, after the next owner has read the topics. So every owner reads them a second time, when such a
-process has surely learnt that it lost the partition, and mends what differs (`look_again`).
+replace ours. A process that was frozen does not know yet that it lost the partition. So nothing is written on a proof
+of ownership that is older than a third of the session timeout, and what Kafka has not taken within another third is
+given up. The window that remains is a few instructions between looking at the clock and handing bytes to the socket;
+for what slips through it every owner reads the topics a second time and mends what differs from what it holds.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from structlog.typing import FilteringBoundLogger
 
 from proto.tidewire.v1.commands_pb2 import Command
 from proto.tidewire.v1.queries_pb2 import Query
 from proto.tidewire.v1.subscriptions_pb2 import SubscriptionRecord
-from services.chassis.kafka import Kafka
 from services.registry.core.limits import Limits
 from services.registry.core.roster import Roster
 from services.registry.core.writes import Write, batch
@@ -29,32 +29,32 @@ from services.registry.settings import Registry
 # After so many looks at the leases without one, it was we who slept.
 STALL_CHECKS = 3
 # The second reading comes after so many session timeouts.
-SECOND_LOOK_SESSIONS = 3
+SECOND_LOOK_SESSIONS = 2
 
 Held = tuple[dict[bytes, Query], dict[bytes, SubscriptionRecord]]
 
 
 class Desk:
-    """Knows what is subscribed as long as the partition of `commands` is ours."""
+    """Knows what is subscribed as long as the partition of `commands` is ours; `prove` asks Kafka whether it is."""
 
     def __init__(
         self,
-        kafka: Kafka,
         settings: Registry,
         *,
         subscriptions: Subscriptions,
         queries: Queries,
+        prove: Callable[[int | None], Awaitable[bool]],
         metrics: Metrics,
         log: FilteringBoundLogger,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._kafka, self._settings = kafka, settings
-        self._subscriptions, self._queries = subscriptions, queries
-        self._metrics, self._log, self._clock = metrics, log, clock
+        self._settings, self._subscriptions, self._queries = settings, subscriptions, queries
+        self._prove, self._metrics, self._log, self._clock = prove, metrics, log, clock
         self._roster: Roster | None = None
         self._look_again_us: int | None = None
         # Counts the times that the partition went from us.
         self.tenure = 0
+        self._proven_s: float | None = None
         # The offset behind the last command carried out, once there is one.
         self._done: int | None = None
         self._deaf = False
@@ -64,7 +64,6 @@ class Desk:
     async def carry_out(self, commands: Sequence[Command], *, tenure: int, end: int) -> None:
         """Raises Superseded if the partition went from us before all was written; `end` is the next one's offset."""
         async with self._turn:
-            self._unless_superseded(tenure)
             roster, now_us = await self._restored(tenure), self._now_us()
             await self._write([write for command in commands for write in roster.obey(command, now_us)], tenure)
             self._done = end
@@ -83,7 +82,6 @@ class Desk:
             if end is None:
                 self._deaf = True
                 return
-            self._unless_superseded(tenure)
             roster, now_us = await self._restored(tenure), self._now_us()
             if self._deaf:
                 roster.renew_all(now_us)
@@ -97,7 +95,7 @@ class Desk:
         """Another registry may write from now on; returns when nothing of ours is on its way."""
         self.tenure += 1
         async with self._turn:
-            self._roster = self._done = None
+            self._roster = self._done = self._proven_s = None
 
     async def _restored(self, tenure: int) -> Roster:
         if self._roster is None:
@@ -106,6 +104,7 @@ class Desk:
                 Limits(settings.owner_limit, settings.global_limit, settings.subscribes_per_s),
                 stall_us=int(STALL_CHECKS * settings.lease_check_s * 1e6),
             )
+            await self._ours(tenure)
             held = await asyncio.to_thread(self._held)
             now_us = self._now_us()
             await self._write(roster.restore(*held, now_us), tenure)
@@ -126,20 +125,26 @@ class Desk:
 
     async def _write(self, writes: Iterable[Write], tenure: int) -> None:
         together = batch(writes)
-        self._unless_superseded(tenure)
-        for delivery in [await self._subscriptions.put(one) for one in together.subscriptions]:
-            await delivery
-        self._unless_superseded(tenure)
-        for delivery in [await self._queries.put(one) for one in together.queries]:
-            await delivery
+        if together.subscriptions:
+            await self._ours(tenure)
+            await asyncio.to_thread(self._subscriptions.put, together.subscriptions)
+        if together.queries:
+            await self._ours(tenure)
+            await asyncio.to_thread(self._queries.put, together.queries)
         self._metrics.refused.inc(sum(one.is_refusal for one in together.subscriptions))
 
-    def _unless_superseded(self, tenure: int) -> None:
+    async def _ours(self, tenure: int) -> None:
+        """Raise Superseded unless the partition is ours, and surely so for two thirds of the session timeout."""
+        now_s = time.monotonic()
+        if tenure == self.tenure and (self._proven_s is None or now_s - self._proven_s > self._settings.proof_s):
+            if not await self._prove(self._done):
+                raise Superseded
+            self._proven_s = now_s
         if tenure != self.tenure:
             raise Superseded
 
     def _held(self) -> Held:
-        return Queries.held(self._kafka), Subscriptions.held(self._kafka)
+        return self._queries.held(), self._subscriptions.held()
 
     def _show(self, roster: Roster) -> None:
         self._metrics.subscriptions.set(roster.subscriptions)

@@ -19,6 +19,11 @@ class Registry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lease_check_s: float = 5.0
     session_timeout_s: float = 10.0
 
+    @property
+    def proof_s(self) -> float:
+        """How long a proof that the commands are ours is relied on, and how long a record may take to be written."""
+        return self.session_timeout_s / 3
+
     def __post_init__(self) -> None:
         for key in ("owner_limit", "global_limit", "subscribes_per_s", "batch_commands"):
             if getattr(self, key) < 1:

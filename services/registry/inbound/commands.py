@@ -11,6 +11,8 @@ from proto.topics import COMMANDS
 from services.registry.errors import Superseded
 
 WAITING = 2
+# A crowd does not come in one instant; so long a command may wait for its companions.
+GATHER_S = 0.01
 
 
 class CarryOut(Protocol):
@@ -29,6 +31,7 @@ def listen(
         async def work() -> None:
             while True:
                 events = [await inbox.get()]
+                await asyncio.sleep(GATHER_S)
                 while len(events) < batch_commands and not inbox.empty() and events[0][0] == tenure():
                     events.append(inbox.get_nowait())
                 await _settle([event for since, event in events if since == tenure()])

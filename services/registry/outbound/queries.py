@@ -1,28 +1,27 @@
 """The topic `queries`."""
 
-from collections.abc import Awaitable
-from typing import Any
+from collections.abc import Iterable
 
 from proto.partitions import partition_of
 from proto.tidewire.v1.queries_pb2 import Query
 from proto.topics import QUERIES
 from services.chassis.kafka import Kafka
 from services.registry.core.writes import PutQuery
-from services.registry.outbound.compacted import latest
+from services.registry.outbound.compacted import Compacted, latest
 
 
 class Queries:
-    """Writes through Faust's producer; the awaitable is done when Kafka has the record."""
+    def __init__(self, kafka: Kafka, *, timeout_s: float) -> None:
+        self._kafka, self._topic = kafka, Compacted(kafka, QUERIES.name, timeout_s=timeout_s)
 
-    def __init__(self, channel: Any) -> None:
-        self._channel = channel
+    def put(self, writes: Iterable[PutQuery]) -> None:
+        """Blocks until Kafka has them all."""
+        for write in writes:
+            self._topic.send(write.query_id, write.query, partition_of(write.query_id))
+        self._topic.settle()
 
-    async def put(self, write: PutQuery) -> Awaitable[Any]:
-        value = None if write.query is None else write.query.SerializeToString()
-        partition = partition_of(write.query_id)
-        sent: Awaitable[Any] = await self._channel.send(key=write.query_id, value=value, partition=partition)
-        return sent
+    def held(self) -> dict[bytes, Query]:
+        return latest(self._kafka, QUERIES)
 
-    @staticmethod
-    def held(kafka: Kafka) -> dict[bytes, Query]:
-        return latest(kafka, QUERIES)
+    def close(self) -> None:
+        self._topic.close()

@@ -1,29 +1,27 @@
 """The topic `subscriptions`."""
 
-from collections.abc import Awaitable
-from typing import Any
+from collections.abc import Iterable
 
 from proto.partitions import partition_of
 from proto.tidewire.v1.subscriptions_pb2 import SubscriptionRecord
 from proto.topics import SUBSCRIPTIONS
 from services.chassis.kafka import Kafka
 from services.registry.core.writes import PutSubscription
-from services.registry.outbound.compacted import latest
+from services.registry.outbound.compacted import Compacted, latest
 
 
 class Subscriptions:
-    """Writes through Faust's producer; the awaitable is done when Kafka has the record."""
+    def __init__(self, kafka: Kafka, *, timeout_s: float) -> None:
+        self._kafka, self._topic = kafka, Compacted(kafka, SUBSCRIPTIONS.name, timeout_s=timeout_s)
 
-    def __init__(self, channel: Any) -> None:
-        self._channel = channel
+    def put(self, writes: Iterable[PutSubscription]) -> None:
+        """Blocks until Kafka has them all."""
+        for write in writes:
+            self._topic.send(write.key, write.record, partition_of(write.query_id))
+        self._topic.settle()
 
-    async def put(self, write: PutSubscription) -> Awaitable[Any]:
-        value = None if write.record is None else write.record.SerializeToString()
-        sent: Awaitable[Any] = await self._channel.send(
-            key=write.key, value=value, partition=partition_of(write.query_id)
-        )
-        return sent
+    def held(self) -> dict[bytes, SubscriptionRecord]:
+        return latest(self._kafka, SUBSCRIPTIONS)
 
-    @staticmethod
-    def held(kafka: Kafka) -> dict[bytes, SubscriptionRecord]:
-        return latest(kafka, SUBSCRIPTIONS)
+    def close(self) -> None:
+        self._topic.close()
