@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from proto.tidewire.v1.deltas_pb2 import Delta
 from services.chassis.postgres import PostgresUnreachable
 from services.recompute.core.live import Failure, LiveQuery, Request
-from services.recompute.core.result import error_delta
+from services.recompute.core.result import error_delta, failed_at
 from services.recompute.inbound.changes import CommitLog
 from services.recompute.metrics import Metrics
 from services.recompute.outbound.deltas import Deltas
@@ -41,13 +41,16 @@ class Telling:
         if live.told is not None:
             error = self._error(live, failure)
             self.tell([error])
-            live.told = live.told.failed_at(error)
+            live.told = failed_at(error)
 
     def answer(self, live: LiveQuery, *, is_current: bool) -> None:
         """Whole results for those who asked and whose barrier the log has passed."""
         for request_id, request in list(live.requests.items()):
             if live.failure is not None:
-                self._metrics.deltas.inc(self._deltas.answer(request.wanted, [self._error(live, live.failure)]))
+                error = self._error(live, live.failure)
+                self._metrics.deltas.inc(self._deltas.answer(request.wanted, [error]))
+                # Whoever stands at an error is told the next good state.
+                live.told = failed_at(error)
             elif live.result is not None and is_current and self._is_due(request):
                 # Readers who stand at an earlier commit must be able to go on together with this one.
                 self.tell(live.result.progress(self._log.position))

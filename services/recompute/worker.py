@@ -14,8 +14,9 @@ from services.recompute.core.live import Failure, LiveQuery, LiveTemplate, Reque
 from services.recompute.core.parameters import canonical
 from services.recompute.core.plan import Plan, Strategy
 from services.recompute.core.result import State
+from services.recompute.core.schema_marks import SchemaMark
 from services.recompute.errors import HistoryEnded
-from services.recompute.inbound.changes import Commit, CommitLog, SchemaMark
+from services.recompute.inbound.changes import Commit, CommitLog
 from services.recompute.inbound.queries import Ended, Gained, Lost, Queries, Wanted, Watched
 from services.recompute.metrics import Metrics
 from services.recompute.outbound.deltas import Deltas
@@ -308,10 +309,10 @@ class Worker:
 
     def _schema_changed(self, mark: SchemaMark) -> list[LiveTemplate]:
         """Any DDL may change what a query means: all are planned anew; those that depend on it wait for that."""
-        concerned = [one for one in self._templates.values() if _depends(one, mark)]
+        concerned = [one for one in self._templates.values() if mark.concerns(one)]
         for template in concerned:
             template.is_in_doubt = True
-        for oid in {oid for one in concerned for oid in one.reads if _is_named(one, oid, mark)}:
+        for oid in {oid for one in concerned for oid in one.reads if mark.touches(one, oid)}:
             self._unfit.pop(oid, None)
             self._tables.reload(oid, mark.command)
         for template in self._templates.values():
@@ -347,19 +348,6 @@ class Worker:
             self._next_recheck_s = now_s + self._recheck_s
             for template in self._templates.values():
                 self._planner.ask(template)
-
-
-def _depends(template: LiveTemplate, mark: SchemaMark) -> bool:
-    plan = template.plan
-    if plan is None:
-        return False
-    named = any((table.schema, table.name) in mark.names for table in template.tables.values())
-    return named or bool(mark.oids & plan.depends_on) or bool(mark.oids & template.reads)
-
-
-def _is_named(template: LiveTemplate, oid: int, mark: SchemaMark) -> bool:
-    table = template.tables.get(oid)
-    return oid in mark.oids or (table is not None and (table.schema, table.name) in mark.names)
 
 
 def _dropped(words: str) -> str:

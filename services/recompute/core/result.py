@@ -50,9 +50,6 @@ class State(Struct, frozen=True):
         """The position, or the next one behind this state: one that does not stand behind it would be dropped."""
         return max(position, Position(self.standing.lsn, self.standing.moment_us + 1))
 
-    def failed_at(self, error: Delta) -> "State":
-        return State(Standing(error.history, Lsn(error.to_lsn), error.moment_us), None, (), is_error=True)
-
 
 class Result:
     """The rows of a query at a commit; every change of them comes out as the deltas to write."""
@@ -186,6 +183,11 @@ def error_delta(query_id: bytes, history: int, position: Position, sqlstate: str
         error_sqlstate=sqlstate,
         error_message=message,
     )
+
+
+def failed_at(error: Delta) -> State:
+    """What readers know after an error."""
+    return State(Standing(error.history, Lsn(error.to_lsn), error.moment_us), None, (), is_error=True)
 
 
 def columns_key(columns: Iterable[ResultColumn]) -> tuple[bytes, ...]:

@@ -4,7 +4,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-import orjson
 from msgspec import Struct
 
 from proto.positions import Lsn, Seq, Xid
@@ -21,6 +20,7 @@ from proto.streams.changes import (
 from services.chassis.changes import ChangesFollower
 from services.recompute.core.commits import Commits
 from services.recompute.core.result import Position
+from services.recompute.core.schema_marks import SchemaMark, read_mark
 
 REMEMBERED_BARRIERS = 10_000
 CATCH_UP_WAIT_S = 0.2
@@ -36,16 +36,8 @@ class Commit(Struct, frozen=True):
     events: tuple[TableEvent, ...]
 
     @property
-    def ddl(self) -> "tuple[SchemaMark, ...]":
-        return tuple(_mark(event) for event in self.events if isinstance(event, SchemaChanged))
-
-
-class SchemaMark(Struct, frozen=True):
-    """What a DDL command touched, as the event trigger wrote it."""
-
-    command: str
-    oids: frozenset[int]
-    names: frozenset[tuple[str, str]]
+    def ddl(self) -> tuple[SchemaMark, ...]:
+        return tuple(read_mark(event.description) for event in self.events if isinstance(event, SchemaChanged))
 
 
 class CommitLog:
@@ -109,13 +101,3 @@ class CommitLog:
                 yield Commit(self.position, event.xid, events)
             case _:
                 pass
-
-
-def _mark(event: SchemaChanged) -> SchemaMark:
-    described = orjson.loads(event.description)
-    objects = described.get("objects", [])
-    return SchemaMark(
-        command=str(described.get("command") or described.get("tag") or "DDL"),
-        oids=frozenset(one["oid"] for one in objects if one.get("oid")),
-        names=frozenset((one.get("schema") or "", one.get("name") or "") for one in objects),
-    )

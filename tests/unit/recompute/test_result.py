@@ -17,7 +17,7 @@ from proto.tidewire.v1.deltas_pb2 import (
     ResultColumn,
 )
 from services.recompute.core.emitted import Emitted
-from services.recompute.core.result import Position, Result, error_delta
+from services.recompute.core.result import Position, Result, error_delta, failed_at
 
 QUERY = bytes(16)
 COLUMNS = [ResultColumn(name="n", type_oid=23, type_modifier=-1)]
@@ -100,7 +100,7 @@ def test_other_columns_and_a_recovery_come_whole():
     wider = result(columns=[*COLUMNS, ResultColumn(name="m", type_oid=25, type_modifier=-1)])
     (delta,) = wider.begin([(b"1", b"x")], Position(11, 0), live.state)
     assert delta.full_reason == FULL_REASON_SCHEMA_CHANGED
-    failed = live.state.failed_at(error_delta(QUERY, 1, Position(11, 0), "22012", "division by zero"))
+    failed = failed_at(error_delta(QUERY, 1, Position(11, 0), "22012", "division by zero"))
     (delta,) = result().begin([(b"1",)], Position(11, 0), failed)
     assert (delta.full_reason, delta.to_lsn, delta.moment_us) == (FULL_REASON_RECOVERED, 11, 1)
 
