@@ -92,7 +92,9 @@ def coerced(typed: Typed, wanted: PgType, settings: TextSettings | None = None) 
     if typed.type.name == "unknown":
         return replace(read_as(typed, replace(wanted, modifier=-1)), type=wanted)
     if typed.type.oid == wanted.oid:
-        return replace(typed, type=replace(wanted, collation=typed.type.collation))
+        digits = typed.digits if typed.deferred else numerics.digits_of(typed)
+        kept = None if decimal_digits(wanted) else digits
+        return replace(typed, type=replace(wanted, collation=typed.type.collation), digits=kept)
     if not _is_implicit(typed.type, wanted):
         raise Untranslatable(f"{typed.type.name} as {wanted.name}")
     return cast(typed, replace(wanted, modifier=-1), settings)
@@ -102,6 +104,8 @@ def cast(typed: Typed, wanted: PgType, settings: TextSettings | None = None) -> 
     """An explicit cast."""
     if typed.type.name == "unknown":
         typed = read_as(typed, replace(wanted, modifier=-1))
+        if typed.type.name == "name":
+            return typed
     if typed.span is not None or typed.elapsed:
         if wanted.name == "interval" and wanted.modifier == -1:
             return typed
@@ -113,8 +117,6 @@ def cast(typed: Typed, wanted: PgType, settings: TextSettings | None = None) -> 
         raise Untranslatable(f"cast of {source.name} to {wanted.name}")
     if target == "numeric":
         return _to_numeric(typed, wanted)
-    if typed.deferred or (source.name == "numeric" and target in STRINGS and typed.digits is None):
-        typed = _as_text(typed) if not typed.deferred else typed
     if typed.deferred:
         raise Untranslatable("a cast of a quotient")
     if target in STRINGS:

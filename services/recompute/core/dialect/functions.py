@@ -6,7 +6,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from services.recompute.core.dialect import datetimes, numerics, texts
-from services.recompute.core.dialect.casts import cast, common_type, date_of_moment, require_utc, unified
+from services.recompute.core.dialect.casts import cast, date_of_moment, require_utc, unified
 from services.recompute.core.dialect.forms import ordering_key, spark_type_of
 from services.recompute.core.dialect.operators import calculated, compared
 from services.recompute.core.dialect.typed import (
@@ -42,10 +42,8 @@ def coalesced(parts: list[Typed], scope: Scope) -> Typed:
 
 def chosen(conditions: list[Typed], values: list[Typed], scope: Scope) -> Typed:
     """CASE: one value more than conditions, the last for ELSE. PostgreSQL resolves the type with ELSE first."""
-    wanted = common_type([values[-1].type, *(value.type for value in values[:-1])])
-    values = unified([replace(value) for value in values], scope.settings)
-    if {value.type.oid for value in values} != {wanted.oid}:
-        raise Untranslatable("CASE of different types")
+    otherwise, *rest = unified([values[-1], *values[:-1]], scope.settings)
+    values = [*rest, otherwise]
     pairs = list(zip(conditions, values[:-1], strict=True))
     sql = _case([(condition.sql, value.sql) for condition, value in pairs], values[-1].sql)
     scale = None
@@ -107,7 +105,9 @@ def _sign(arguments: list[Typed], scope: Scope) -> Typed:
     if x.type.name == "numeric":
         held = numerics.as_decimal(x)
         return Typed(sql=f"CAST(sign({held.sql}) AS DECIMAL(1,0))", type=NUMERIC, digits=(1, 0), **merged_flags(x))
-    return cast(Typed(sql=f"sign({_double(x, scope)})", type=FLOAT8, **merged_flags(x)), FLOAT8)
+    double = _double(x, scope)
+    sql = f"CASE WHEN {double} IS NULL THEN NULL WHEN isnan({double}) OR {double} = 0 THEN 0.0D ELSE sign({double}) END"
+    return Typed(sql=sql, type=FLOAT8, **merged_flags(x))
 
 
 def _double(x: Typed, scope: Scope) -> str:

@@ -97,6 +97,8 @@ def _read(text: str, type_: PgType) -> str:
         return _BOOLEANS[bare.lower()]
     if type_.name == "uuid" and _UUID.fullmatch(bare):
         return quoted(bare.lower())
+    if type_.name in ("float4", "float8") and bare.lower() in ("nan", "infinity", "-infinity"):
+        return f"CAST('{bare}' AS {spark_type(type_)})"
     if type_.name in ("float4", "float8") and re.fullmatch(r"-?\d{1,15}(\.\d{1,15})?", bare):
         return literal(type_, bare.encode())
     if type_.name == "date" and _DAY.fullmatch(bare):

@@ -35,12 +35,15 @@ def compared(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
     """`=`, `<>`, `<` …, and `<=>` for IS NOT DISTINCT FROM."""
     if left.elapsed or right.elapsed:
         return _elapsed(operator, left, right)
+    names = {left.type.name, right.type.name}
     left, right = matched(left, right, scope)
     if operator in ("=", "<>", "<=>"):
         sides = equality_key(left), equality_key(right)
         if left.type.collation != right.type.collation:
             joint_collation((left.type, right.type))
     else:
+        if "name" in names and names & (STRINGS - {"name"}):
+            raise Untranslatable("the order of names")
         collation = joint_collation((left.type, right.type))
         left, right = (replace(one, type=replace(one.type, collation=collation)) for one in (left, right))
         sides = ordering_key(left, scope), ordering_key(right, scope)
@@ -51,7 +54,8 @@ def compared(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
 
 def one_of(found: Typed, items: list[Typed], scope: Scope) -> Typed:
     """`found IN (items)`."""
-    if len({item.type.oid for item in items if item.type.name != "unknown"}) > 1 or not items:
+    names = {item.type.name for item in items if item.type.name != "unknown"}
+    if not items or (len(names) > 1 and not names <= set(_NUMBERS)):
         raise Untranslatable("IN with several types")
     flags = merged_flags(found, *items)
     if not (found.elapsed or any(item.elapsed for item in items)):
@@ -95,7 +99,7 @@ def _comparison_type(left: PgType, right: PgType) -> PgType:
     names = {left.name, right.name}
     if names <= set(_NUMBERS):
         return FLOAT8 if names & FLOATS else common_type((left, right))
-    if names <= STRINGS and "name" not in names:
+    if names <= STRINGS:
         return TEXT
     if names <= set(_TIMES):
         return common_type((left, right))

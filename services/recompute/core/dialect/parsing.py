@@ -23,6 +23,7 @@ _KEPT = frozenset(
 )
 _SPECIAL_FORMS = ("CAST", "EXTRACT", "OVERLAY", "POSITION", "STRING_AGG", "SUBSTRING", "TRIM")
 _QUOTED_FORMS = frozenset(("cast", "extract", "overlay", "position", "trim"))
+_UNITS = frozenset(("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"))
 
 
 class Plain(Postgres):
@@ -33,6 +34,12 @@ class Plain(Postgres):
         FUNCTION_PARSERS: ClassVar[Any] = {
             name: parse for name, parse in PostgresParser.FUNCTION_PARSERS.items() if name in _SPECIAL_FORMS
         }
+
+        def _parse_interval_span(self, this: exp.Expr, parse_function_unit: bool = True) -> exp.Interval:
+            """The text as it stands: sqlglot would keep `1 day` of `1 day 02:03:04` and drop the rest."""
+            found: Any = self._curr
+            unit = self._parse_var(any_token=True, upper=True) if found and found.text.upper() in _UNITS else None
+            return exp.Interval(this=this, unit=unit)
 
 
 def parse(sql: str) -> exp.Expression:

@@ -20,6 +20,7 @@ from services.recompute.core.dialect.typed import (
     INT4,
     INT8,
     INTERVAL,
+    NAME,
     NUMERIC,
     TEXT,
     TIMESTAMP,
@@ -52,6 +53,7 @@ _TYPES = {
     "TIMESTAMPTZ": TIMESTAMPTZ,
     "UUID": UUID,
     "INTERVAL": INTERVAL,
+    "NAME": NAME,
 }
 _COMPARISONS: dict[type[Any], str] = {
     exp.EQ: "=",

@@ -47,7 +47,7 @@ def made(sql: str, *parts: Typed) -> Typed:
 def joined(left: Typed, right: Typed) -> Typed:
     """`||`: one side is text, the other is cast to it."""
     names = left.type.name, right.type.name
-    if not (set(names) & STRINGS or names == ("unknown", "unknown")):
+    if not set(names) & (STRINGS | {"unknown"}):
         raise Untranslatable(f"{names[0]} || {names[1]}")
     parts = tuple(cast(one, TEXT) for one in (left, right))
     return made(f"concat({parts[0].sql}, {parts[1].sql})", *parts)

@@ -9,6 +9,7 @@ from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.catalog import Collation, PgType
 
 BOOL = PgType(16, "bool")
+NAME = PgType(19, "name", collation=Collation.BYTES)
 INT8 = PgType(20, "int8")
 INT2 = PgType(21, "int2")
 INT4 = PgType(23, "int4")
