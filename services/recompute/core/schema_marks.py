@@ -5,13 +5,14 @@ from msgspec import Struct
 
 from services.recompute.core.live import LiveTemplate
 
+_OUR_OWN = ("TIDEWIRE ADOPT", "TIDEWIRE TRACK", "TIDEWIRE UNTRACK")
 # These change what the relations that they name are, and nothing else. Others may change rights, policies, functions
 # or types, which no relation's name tells.
 _OF_RELATIONS = frozenset(
     f"{verb} {kind}"
     for verb in ("CREATE", "ALTER", "DROP")
     for kind in ("TABLE", "INDEX", "SEQUENCE", "VIEW", "MATERIALIZED VIEW", "FOREIGN TABLE", "TRIGGER", "STATISTICS")
-) | {"CREATE TABLE AS", "SELECT INTO", "REINDEX", "REFRESH MATERIALIZED VIEW", "CREATE SCHEMA", "COMMENT"}
+) | {"CREATE TABLE AS", "SELECT INTO", "REINDEX", "REFRESH MATERIALIZED VIEW", "CREATE SCHEMA", "COMMENT", *_OUR_OWN}
 
 
 class SchemaMark(Struct, frozen=True):
@@ -23,7 +24,7 @@ class SchemaMark(Struct, frozen=True):
 
     def concerns(self, template: LiveTemplate) -> bool:
         """Whether the template's plan may mean something else behind it."""
-        if template.plan is None or self.command not in _OF_RELATIONS:
+        if template.plan is None or self.command not in _OF_RELATIONS or not (self.oids or self.names):
             return True
         named = any(self.touches(template, oid) for oid in template.tables)
         return named or bool(self.oids & (template.plan.depends_on | template.reads))
