@@ -4,6 +4,7 @@ A query runs with SET ROLE on a connection of ours, and a function that it calls
 examined before PostgreSQL plans it, since planning runs functions already.
 """
 
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 
@@ -31,6 +32,7 @@ SELECT n.nspname FROM pg_catalog.pg_namespace n WHERE n.nspname = ANY (%s) AND n
                WHERE c.relnamespace = n.oid AND c.relkind = 'v'))
 """
 _SESSION_USER = 12
+_WORD = re.compile(r"\w+")
 
 
 def examine(
@@ -45,13 +47,12 @@ def examine(
     Call it in a transaction in which the subscriber's role and search_path are set (locally), before the statement is
     planned in any way. PostgreSQL's own complaints are raised as psycopg.Error.
     """
+    search_path, schemas = _search_path(connection)
+    # Ours too are statements, whose operators would be looked for in the subscriber's schemas.
+    set_local(connection, {"search_path": "pg_catalog"})
+    _refuse_literals(connection, sql, trusted_owners)
+    set_local(connection, {"search_path": search_path})
     parsed = parse(connection, sql, parameter_types)
-    row = connection.execute(
-        "SELECT pg_catalog.current_setting('search_path'), pg_catalog.current_schemas(false)"
-    ).fetchone()
-    assert row is not None
-    search_path, schemas = row
-    # Ours too are statements whose operators would be looked for in the subscriber's schemas.
     set_local(connection, {"search_path": "pg_catalog"})
     for function in functions_of(connection, parsed):
         refuse_effects(function)
@@ -60,6 +61,33 @@ def examine(
     _refuse_untrusted(connection, parsed, schemas, trusted_owners)
     set_local(connection, {"search_path": search_path})
     return parsed
+
+
+def _search_path(connection: psycopg.Connection) -> tuple[str, list[str]]:
+    """The setting, and the schemas that it means."""
+    row = connection.execute(
+        "SELECT pg_catalog.current_setting('search_path'), pg_catalog.current_schemas(false)"
+    ).fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+def _refuse_literals(connection: psycopg.Connection, sql: str, trusted_owners: Sequence[str]) -> None:
+    """A literal of a row, array or range is made while the statement is read, and checks of domains in it run then.
+
+    Where such checks are untrusted code, statements that name anything to do with them are not read at all. Checks of
+    a domain by itself wait until the statement is run.
+    """
+    dangers = connection.execute(
+        (files(__package__) / "literals.sql").read_bytes(), {"trusted": list(trusted_owners)}, prepare=False
+    ).fetchall()
+    words = set(_WORD.findall(sql.lower())) if dangers else set()
+    for name, domain, owner in dangers:
+        own = set(_WORD.findall(name.lower()))
+        if words & own or (not own and name in sql) or 'u&"' in sql.lower():
+            raise Refused(
+                "42501", f"domain {domain} checks its values by a function of {owner}, who is not trusted here"
+            )
 
 
 def functions_of(connection: psycopg.Connection, parsed: Parsed) -> list[Function]:

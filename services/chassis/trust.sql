@@ -24,6 +24,8 @@ with recursive used(classid, objid) as (
         where u.classid = 'pg_catalog.pg_class'::regclass and k.conrelid = u.objid and k.contype = 'c'
         union all select 'pg_catalog.pg_constraint'::regclass, k.oid from pg_catalog.pg_constraint k
         where u.classid = 'pg_catalog.pg_type'::regclass and k.contypid = u.objid
+        union all select 'pg_catalog.pg_class'::regclass, t.typrelid from pg_catalog.pg_type t
+        where u.classid = 'pg_catalog.pg_type'::regclass and t.oid = u.objid
         union all select 'pg_catalog.pg_statistic_ext'::regclass, s.oid from pg_catalog.pg_statistic_ext s
         where u.classid = 'pg_catalog.pg_class'::regclass and s.stxrelid = u.objid
         union all select 'pg_catalog.pg_policy'::regclass, y.oid from pg_catalog.pg_policy y
