@@ -51,7 +51,8 @@ class Ticking:
     def tick(self, templates: Iterable[LiveTemplate]) -> list[LiveQuery]:
         """Bring all results to where the log stands; returns the queries that Spark could not evaluate."""
         began_s = self._clock()
-        ready = [one for one in templates if self._is_ready(one)]
+        active = [one for one in templates if one.is_touched or one.is_waiting or self.is_due(one)]
+        ready = [one for one in active if self._is_ready(one)]
         changed = [asked for template in ready for asked in self._row_local(template)]
         whole = [asked for template in ready for asked in self._whole(template)]
         failed: list[LiveQuery] = []
@@ -62,7 +63,7 @@ class Ticking:
             for asked, rows in zip(whole, self._evaluation.whole([one.job for one in whole]), strict=True):
                 failed += self._answered(asked, rows)
         for template in ready:
-            template.is_touched = False
+            template.is_touched = template.is_waiting = False
         self._tables.changes_told()
         if changed or whole:
             self._metrics.ticks.inc()
@@ -97,9 +98,9 @@ class Ticking:
         queries = list(template.without_result())
         if self._is_evaluated_whole(plan) and (template.is_touched or self.is_due(template)):
             queries += template.with_result()
+            self.begin_again(template)
         if queries:
             moment_us = template.moment_after(self._wall_us()) if plan.reads_clock else self._log.position.moment_us
-            self.begin_again(template)
             yield self._asked(template, plan, queries, moment_us)
 
     def _is_evaluated_whole(self, plan: Plan) -> bool:

@@ -26,7 +26,7 @@ from services.recompute.tables import Settled, Tables
 from services.recompute.telling import Telling
 from services.recompute.ticking import Ticking
 
-LOG_WAIT_S = 0.01
+LOG_WAIT_S = 0.02
 REMEMBERED_ENDED = 1000
 MISSING = frozenset({"42P01", "42703", "3F000"})
 
@@ -128,6 +128,8 @@ class Worker:
 
     def _give_up(self, partitions: set[int]) -> None:
         for live in [live for live in self._queries.values() if live.partition in partitions]:
+            if self._wanted.is_standby:
+                live.template.watched.add(live.id)
             self._end(live.id)
         self._ended.clear()  # the next owner goes on from there
         self._told = {id: told for id, told in self._told.items() if self._deltas.partition(id) not in partitions}
@@ -224,6 +226,7 @@ class Worker:
             if live.is_by_postgres:
                 self._sourcing.track(live)
                 continue
+            template.is_waiting = True
             live.values = canonical(template.plan.parameter_types, live.parameters)
             if live.values is None:
                 unread.append(live)
@@ -241,7 +244,7 @@ class Worker:
             if isinstance(values, Failure):
                 self._telling.fail(live, values)
             else:
-                live.values = values
+                live.values, template.is_waiting = values, True
         unread = [live for live in template.members.values() if live.values is None and live.failure is None]
         if unread and not normalised.values:
             self._planner.normalise(template, unread)

@@ -67,6 +67,7 @@ class LiveQuery:
         """Its result is not to be gone on with; what readers were told stays known."""
         if self.result is not None:
             self.told, self.result, self.by_key = self.result.state, None, None
+        self.template.is_waiting = True
 
 
 FIRST_RETRY_S = 10.0
@@ -86,8 +87,8 @@ class LiveTemplate:
         self.refusal: Failure | None = None
         # DDL touched what it depends on, and the plan that counts from there is on its way.
         self.is_in_doubt = False
-        # A commit since the last tick concerns it.
-        self.is_touched = False
+        # A commit since the last tick concerns it; some of its queries wait for a first result.
+        self.is_touched = self.is_waiting = False
         self.next_moment_s: float | None = None
 
     @property

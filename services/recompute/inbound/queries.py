@@ -74,6 +74,11 @@ class Queries:
         return [*events, *last.values(), *watched]
 
     @property
+    def is_standby(self) -> bool:
+        """Whether queries of other workers are kept ready too."""
+        return self._others is not None
+
+    @property
     def owns_any(self) -> bool:
         return bool(self._owned)
 
