@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 import psycopg
+import pyarrow as pa
 from msgspec import Struct
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -17,14 +18,25 @@ from services.chassis.kafka import Kafka
 from services.chassis.postgres import PostgresUnreachable
 from services.chassis.snapshot import Snapshot
 from services.recompute.core.catalog import Table
-from services.recompute.inbound.copying import FORMAT, UNSTORABLE, CopiedTable, Copying, Ticket
+from services.recompute.inbound.copying import (
+    FORMAT,
+    UNSTORABLE,
+    CopiedTable,
+    Copying,
+    Opened,
+    Pages,
+    Ticket,
+    copy_part,
+)
 from services.recompute.inbound.replay import Mark, Unrepeatable, replay
 from services.recompute.outbound.checkpoints import Checkpoint, Checkpoints
 from services.recompute.outbound.replica import schema_text
 
 PARALLEL_LOADS = 2
-# A table of this size is copied by the driver: tasks would only cost.
-SMALL_BYTES = 2 << 20
+# A table up to this is looked at whether its rows are few enough for the driver's memory.
+SMALL_BYTES = 1 << 19
+# A table up to this is copied by the driver: Python workers for tasks take longer to start.
+BY_DRIVER_BYTES = 8 << 20
 POOL = "upkeep"
 # A commit that the log has shown is visible soon, unless it waits for a standby.
 LAG_WAIT_S = 0.05
@@ -57,10 +69,17 @@ class Loads:
     """Threads that load; the snapshot of a load is released as soon as its rows are here."""
 
     def __init__(
-        self, session: SparkSession, copying: Copying, kafka: Kafka, checkpoints: Checkpoints, in_memory_rows: int
+        self,
+        session: SparkSession,
+        copying: Copying,
+        kafka: Kafka,
+        checkpoints: Checkpoints,
+        *,
+        in_memory_rows: int,
+        by_driver_bytes: int,
     ) -> None:
         self._session, self._copying, self._kafka, self._checkpoints = session, copying, kafka, checkpoints
-        self._in_memory_rows = in_memory_rows
+        self._in_memory_rows, self._by_driver_bytes = in_memory_rows, by_driver_bytes
         self._pool = ThreadPoolExecutor(PARALLEL_LOADS, thread_name_prefix="base")
         self._closed = False
         session.dataSource.register(CopiedTable)
@@ -99,7 +118,7 @@ class Loads:
                         rows = self._copying.rows(table, opened, connection)
                         count = len(rows)
                     if rows is None or count > self._in_memory_rows:
-                        rows, (frame, count) = None, self._copied(table, opened.ticket)
+                        rows, (frame, count) = None, self._copied(table, opened)
                     break
             if self._closed:
                 raise PostgresUnreachable("", "the worker is being stopped")
@@ -109,12 +128,23 @@ class Loads:
         barrier_id = self._copying.emit_barrier()
         return Loaded(rows=rows, frame=frame, count=count, snapshot=opened.snapshot, barrier_id=barrier_id)
 
-    def _copied(self, table: Table, ticket: Ticket) -> tuple[DataFrame, int]:
+    def _copied(self, table: Table, opened: Opened) -> tuple[DataFrame, int]:
+        if opened.size_bytes <= self._by_driver_bytes:
+            return cached(self._session, self._by_driver(table, opened.ticket))
         reading = self._session.read.format(FORMAT).schema(schema_text(table))
         try:
-            return cached(self._session, reading.option("token", msgspec.json.encode(ticket).decode()).load())
+            return cached(self._session, reading.option("token", msgspec.json.encode(opened.ticket).decode()).load())
         except PySparkException as error:
             raise failure(error) from error
+
+    def _by_driver(self, table: Table, ticket: Ticket) -> DataFrame:
+        try:
+            batches = list(copy_part(ticket, Pages(0, None)))
+        except ValueError as error:
+            raise Unfit(str(error)) from error
+        if not batches:
+            return self._session.createDataFrame([], schema_text(table))
+        return self._session.createDataFrame(pa.Table.from_batches(batches))
 
 
 def cached(session: SparkSession, frame: DataFrame) -> tuple[DataFrame, int]:

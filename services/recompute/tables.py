@@ -20,7 +20,7 @@ from services.recompute.core.storage import Unstorable
 from services.recompute.held import Held, Phase
 from services.recompute.inbound.changes import Commit, CommitLog
 from services.recompute.inbound.copying import PART_BYTES, Copying, TableGone
-from services.recompute.loads import Loaded, Loads, Unfit
+from services.recompute.loads import BY_DRIVER_BYTES, Loaded, Loads, Unfit
 from services.recompute.outbound.checkpoints import Checkpoints
 from services.recompute.outbound.session import Spark
 from services.recompute.upkeep import Limits, Upkeep
@@ -54,13 +54,21 @@ class Tables:
         *,
         limits: Limits | None = None,
         part_bytes: int = PART_BYTES,
+        by_driver_bytes: int = BY_DRIVER_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         limits = limits or Limits()
         self._session, self._log, self._events, self._clock = spark.session, log, events, clock
         checkpoints = Checkpoints(self._session, folder)
         copying = Copying(postgres, part_bytes=part_bytes)
-        self._loads = Loads(self._session, copying, kafka, checkpoints, limits.in_memory)
+        self._loads = Loads(
+            self._session,
+            copying,
+            kafka,
+            checkpoints,
+            in_memory_rows=limits.in_memory,
+            by_driver_bytes=by_driver_bytes,
+        )
         self._upkeep = Upkeep(self._session, checkpoints, log, limits, events)
         self._tables: dict[int, Held] = {}
         self._settled: list[Settled] = []

@@ -51,7 +51,6 @@ class Replica:
 
     def rest_on(self, cached: DataFrame) -> None:
         """Take a cached frame with the columns c0, c1 … for the base."""
-        # A view of the cached frame itself would take the cache with it when it is dropped.
         self._cached, self._base = cached, cached.select(*self._columns())
         self._base.createOrReplaceTempView(self._base_name)
 
@@ -106,7 +105,7 @@ class Replica:
         """Forget the views and the base's rows."""
         self._drop_view()
         for name in (self._base_name, f"{self._prefix}_o", self._asked_name):
-            self._session.catalog.dropTempView(name)
+            self._session._jsparkSession.sessionState().catalog().dropTempView(name)
         if self._cached is not None:
             self._cached.unpersist()
         self._base = self._cached = None
@@ -123,8 +122,9 @@ class Replica:
         return [f"c{at}" for at in range(len(self._table.columns))]
 
     def _drop_view(self) -> None:
+        # Not by Spark's catalog: dropping a view there takes the cache of the base with it.
         if self._view is not None:
-            self._session.catalog.dropGlobalTempView(self._view)
+            self._session._jsparkSession.sharedState().globalTempViewManager().remove(self._view)
         self._view = None
 
     def _matching(self, left: str, right: str) -> str:

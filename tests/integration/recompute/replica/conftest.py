@@ -40,24 +40,29 @@ WHERE i.indrelid = %s AND i.indisprimary AND a.attrelid = i.indrelid ORDER BY k.
 class Replicas:
     """A worker's tables and its log, turned by hand."""
 
-    def __init__(self, spark, database, folder, limits=None, part_bytes=1 << 16):
+    def __init__(self, spark, database, folder, limits=None, part_bytes=1 << 16, by_driver_bytes=0):
         self.spark, self.database, self.folder = spark, database, folder
         ensure_topics(database.kafka, FLOW)
         self._follower = ChangesFollower(database.kafka, client_id="replica-test")
         self._follower.from_near_end(2000)
         self.log = CommitLog(self._follower)
         self.log.catch_up(lambda: None)
-        self.settled = []
+        self.settled, self.events = [], []
         self.tables = Tables(
             spark,
             Postgres(dsn=database.dsn),
             database.kafka,
             self.log,
             folder,
-            structlog.get_logger(),
+            structlog.wrap_logger(None, processors=[self._note], wrapper_class=structlog.BoundLogger),
             limits=limits or Limits(in_memory=0),
             part_bytes=part_bytes,
+            by_driver_bytes=by_driver_bytes,
         )
+
+    def _note(self, _logger, _method, event):
+        self.events.append(event)
+        raise structlog.DropEvent
 
     def turn(self):
         for commit in self.log.read(0.02):
@@ -85,8 +90,16 @@ class Replicas:
     def has_left(self, tables):
         return any(one.outcome != "loaded" and one.oid in {table.oid for table in tables} for one in self.settled)
 
+    def rest(self):
+        """Turn until compaction and checkpoints have nothing to do."""
+        self.turn()
+        self.until(lambda: self.tables._upkeep.is_idle)
+
+    def compacted(self):
+        return sum(event["event"] == "table_compacted" for event in self.events)
+
     def rows(self, table):
-        """The view's rows in PostgreSQL's text, and the same from the changes' point of view."""
+        """The view's rows in PostgreSQL's text."""
         types = [column.type for column in table.columns]
         texts = ", ".join(storage.canonical(t, f"c{at}") for at, t in enumerate(types))
         found = self.spark.session.sql(f"SELECT {texts} FROM {self.tables.view(table.oid)}").toArrow()
@@ -182,8 +195,19 @@ def watched(postgres_server, kafka, tmp_path_factory):
 
 
 @pytest.fixture
-def replicas(spark, watched, tmp_path):
+def make_replicas(spark, watched, tmp_path):
+    made = []
+
+    def make(**settings):
+        made.append(Replicas(spark, watched, tmp_path, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def replicas(make_replicas):
     """Tables without the short cut for small ones: base and overlay, several parts."""
-    made = Replicas(spark, watched, tmp_path)
-    yield made
-    made.close()
+    return make_replicas()
