@@ -66,9 +66,11 @@ class Live:
                 if self._board.remove(subscription, client.connection_id):
                     self._commands.unsubscribe(subscription)
             case Pause(subscription=subscription):
-                self._board.pause(subscription, client.connection_id)
+                if self._board.pause(subscription, client.connection_id):
+                    self._commands.pause(subscription)
             case Resume(subscription=subscription):
-                self._board.resume(subscription, client.connection_id)
+                if self._board.resume(subscription, client.connection_id):
+                    self._commands.resume(subscription)
         self._metrics.subscriptions.set(len(self._board))
 
     async def follow(self, deliveries: Deliveries, progress: Progress) -> None:
@@ -101,7 +103,7 @@ class Live:
                 self._commands.renew()
 
     async def _subscribe(self, message: Subscribe, client: Identity) -> None:
-        subscription = uuid4()
+        subscription, asked_us = uuid4(), time.time_ns() // 1000
         try:
             self._rates[client.connection_id].take(time.monotonic())
             checked = await asyncio.to_thread(self._validation.check, message, client)
@@ -114,7 +116,7 @@ class Live:
             return  # it left while we asked
         self._board.expect(subscription, client.connection_id, checked.tables)
         self._deadlines[subscription] = time.monotonic() + self._settings.subscribe_timeout_s
-        self._commands.subscribe(subscription, message, client, checked.barrier_id)
+        self._commands.subscribe(subscription, message, client, checked, asked_us=asked_us)
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         for effect in effects:

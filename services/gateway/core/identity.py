@@ -16,6 +16,24 @@ _DEFAULTS = {
     "extra_float_digits": "1",
     "search_path": '"$user", public',
 }
+# What PostgreSQL tells unasked whenever it changes; others that the startup message names may have changed since.
+_REPORTED = frozenset(
+    {
+        "application_name",
+        "client_encoding",
+        "datestyle",
+        "default_transaction_read_only",
+        "integer_datetimes",
+        "intervalstyle",
+        "is_superuser",
+        "server_encoding",
+        "server_version",
+        "session_authorization",
+        "standard_conforming_strings",
+        "timezone",
+    }
+)
+_REPORTS_SEARCH_PATH = 18
 
 
 class Identity(Struct, frozen=True):
@@ -28,6 +46,13 @@ class Identity(Struct, frozen=True):
 
     def setting(self, name: str) -> str:
         return self.settings.get(name) or _DEFAULTS[name]
+
+    def reported(self, name: str) -> str | None:
+        """The value that a setting has now on the client's connection, if that is known."""
+        major = self.settings.get("server_version", "").split(".")[0]
+        if name == "search_path" and major.isdigit() and int(major) >= _REPORTS_SEARCH_PATH:
+            return self.settings.get(name)
+        return self.settings.get(name) if name in _REPORTED else None
 
     @property
     def text_settings(self) -> TextSettings:

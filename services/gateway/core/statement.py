@@ -4,9 +4,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
+from services.chassis.refusal import ONLY_SELECT
 from services.gateway.errors import SubscribeRefused
 
-ONLY_SELECT = "Only SELECT queries can be subscribed to"
 _WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Into, exp.Lock)
 _SELECTS = ("select", "with", "values", "table", "(")
 
@@ -16,22 +16,33 @@ def bare(sql: str) -> str:
     return sql.strip().removesuffix(";").strip()
 
 
-def refuse_unless_select(sql: str) -> int:
-    """Refuse what is not a pure SELECT, and return how many tables it reads.
+def refuse_unless_select(sql: str) -> None:
+    """Refuse what is not a pure SELECT by its text.
 
     PostgreSQL has read the statement before, so what our parser does not read is judged by its first word: on a
     read-only transaction a writing statement fails as well.
     """
-    try:
-        tree = sqlglot.parse_one(sql, dialect="postgres")
-    except SqlglotError:
+    tree = _tree(sql)
+    if tree is None:
         if not bare(sql).lower().startswith(_SELECTS):
-            raise SubscribeRefused(ONLY_SELECT, numbered=True) from None
-        return 0
-    if not isinstance(tree, exp.Query | exp.Values) or tree.find(*_WRITES) is not None:
+            raise SubscribeRefused(ONLY_SELECT, numbered=True)
+    elif not isinstance(tree, exp.Query | exp.Values) or tree.find(*_WRITES) is not None:
         raise SubscribeRefused(ONLY_SELECT, numbered=True)
-    inner = {name.alias_or_name for name in tree.find_all(exp.CTE)}
-    return len({table.sql() for table in map(_reference, tree.find_all(exp.Table)) if table.name not in inner})
+
+
+def relation_names(sql: str) -> set[tuple[str, str]]:
+    """The names in places where a relation may be meant, folded, each with its schema or an empty one.
+
+    Names of CTEs are among them: only PostgreSQL knows where which is meant. Empty if our parser does not read it.
+    """
+    tree = _tree(sql)
+    if tree is None:
+        return set()
+    return {
+        (_folded(table.args.get("db")), _folded(table.this))
+        for table in tree.find_all(exp.Table)
+        if isinstance(table.this, exp.Identifier) and not table.args.get("catalog")
+    }
 
 
 def refuse_unless_condition(filter_sql: str) -> None:
@@ -42,5 +53,16 @@ def refuse_unless_condition(filter_sql: str) -> None:
         raise SubscribeRefused(f"Filter parse error: {words}", numbered=False) from error
 
 
-def _reference(table: exp.Table) -> exp.Table:
-    return exp.Table(this=table.this, db=table.args.get("db"))
+def _tree(sql: str) -> exp.Expr | None:
+    try:
+        return sqlglot.parse_one(sql, dialect="postgres")
+    except (SqlglotError, RecursionError):
+        return None
+
+
+def _folded(name: exp.Identifier | None) -> str:
+    """As PostgreSQL folds it: only ASCII letters, and only without quotes."""
+    if name is None:
+        return ""
+    text = name.name
+    return text if name.quoted else "".join(letter.lower() if letter.isascii() else letter for letter in text)

@@ -1,6 +1,6 @@
 """Which subscription stands where, and what a delivery means for each: records in, effects out."""
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 from uuid import UUID
@@ -25,6 +25,8 @@ from proto.tidewire.v1.subscriptions_pb2 import SubscriptionRecord
 from services.gateway.core.difference import Piece, Rows, full, net_between, pieces
 
 UNDEFINED_TABLE = "42P01"
+# How many subscriptions are known after their end.
+REMEMBERED = 10_000
 
 
 class Send(Struct, frozen=True, tag=True):
@@ -86,6 +88,7 @@ class Switchboard:
         self._queries: dict[bytes, LiveQuery] = {}
         self._fences: dict[int, Fencing] = {}
         self._parts = Assembler()
+        self._ended: OrderedDict[UUID, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._subscribers)
@@ -94,16 +97,13 @@ class Switchboard:
         """A subscription was asked for; its first result will come."""
         self._subscribers[subscription] = Subscriber(subscription, connection, tables)
 
-    def pause(self, subscription: UUID, connection: str) -> None:
-        found = self._owned(subscription, connection)
-        if found is not None:
-            found.paused = True
+    def pause(self, subscription: UUID, connection: str) -> bool:
+        """Whether this connection has such a subscription, and it was not paused."""
+        return self._set_paused(subscription, connection, True)
 
-    def resume(self, subscription: UUID, connection: str) -> None:
+    def resume(self, subscription: UUID, connection: str) -> bool:
         """Nothing is sent; the next change is the net of all that was missed."""
-        found = self._owned(subscription, connection)
-        if found is not None:
-            found.paused = False
+        return self._set_paused(subscription, connection, False)
 
     def remove(self, subscription: UUID, connection: str) -> bool:
         """Whether this connection had such a subscription."""
@@ -126,10 +126,11 @@ class Switchboard:
             yield from self._end(found)
 
     def refuse(self, record: SubscriptionRecord) -> Iterator[Effect]:
-        """The registry did not take the subscription: no Ack, and no id, since it never lived."""
+        """The registry did not take the subscription (no Ack, and no id, since it never lived) or ended it."""
         found = self._subscribers.get(UUID(bytes=record.subscription_id))
         if found is not None:
-            yield Send(found.connection, encode(Refused(NO_SUBSCRIPTION, record.refused.message)))
+            known = NO_SUBSCRIPTION if found.query_id is None else found.id
+            yield Send(found.connection, encode(Refused(known, record.refused.message)))
             self._forget(found.id)
 
     def deliver(self, record: DeltaRecord) -> Iterator[Effect]:
@@ -145,6 +146,9 @@ class Switchboard:
             return
         newcomer = self._subscribers.get(UUID(bytes=request_id)) if is_snapshot else None
         query = self._queries.get(whole.query_id)
+        if newcomer is None and is_snapshot and UUID(bytes=request_id) in self._ended:
+            # A registry that began anew has carried out a subscribe again whose end it does not know.
+            yield End(UUID(bytes=request_id))
         if query is None and newcomer is None:
             return
         if newcomer is not None and whole.kind == DELTA_KIND_ERROR:
@@ -231,11 +235,21 @@ class Switchboard:
 
     def _forget(self, subscription: UUID) -> None:
         found = self._subscribers.pop(subscription)
+        self._ended[subscription] = None
+        if len(self._ended) > REMEMBERED:
+            self._ended.popitem(last=False)
         if found.query_id is not None:
             query = self._queries[found.query_id]
             del query.subscribers[subscription]
             if not query.subscribers:
                 del self._queries[found.query_id]
+
+    def _set_paused(self, subscription: UUID, connection: str, paused: bool) -> bool:
+        found = self._owned(subscription, connection)
+        if found is None or found.paused == paused:
+            return False
+        found.paused = paused
+        return True
 
     def _owned(self, subscription: UUID, connection: str) -> Subscriber | None:
         found = self._subscribers.get(subscription)

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 from proto.multiset import EMPTY, shifted
 from proto.pgwire.framing import Framer
-from proto.pgwire.live import Ack, Data, Refused, Update, decode_from_gateway
+from proto.pgwire.live import NO_SUBSCRIPTION, Ack, Data, Refused, Update, decode_from_gateway
 from proto.rows import encode_block
 from proto.tidewire.v1.deltas_pb2 import (
     DELTA_KIND_ERROR,
@@ -16,6 +16,7 @@ from proto.tidewire.v1.deltas_pb2 import (
     DeltaRecord,
     Snapshot,
 )
+from proto.tidewire.v1.subscriptions_pb2 import Refusal, SubscriptionRecord
 from services.gateway.core.switchboard import Ask, End, Send, Switchboard
 
 QUERY_ID = bytes(range(16))
@@ -149,3 +150,37 @@ def test_a_query_that_cannot_be_kept_is_acknowledged_and_ended():
     messages, others = sent(board.deliver(record))
     assert messages == [Ack(subscription, 1), Refused(subscription, "not supported yet: x")]
     assert others == [End(subscription)]
+
+
+def told(subscription, message):
+    return SubscriptionRecord(subscription_id=subscription.bytes, gateway_id="g", refused=Refusal(message=message))
+
+
+def test_a_subscription_that_the_registry_did_not_take_never_had_an_id():
+    board, subscription = Switchboard(1), uuid4()
+    board.expect(subscription, "c", 1)
+    messages, others = sent(board.refuse(told(subscription, "Rate limited: retry after 5ms")))
+    assert (messages, others) == ([Refused(NO_SUBSCRIPTION, "Rate limited: retry after 5ms")], [])
+    assert len(board) == 0
+
+
+def test_a_subscription_that_the_registry_ended_is_named():
+    board, worker = Switchboard(100), Worker()
+    one = subscribed(board, worker)
+    assert sent(board.refuse(told(one, "ended"))) == ([Refused(one, "ended")], [])
+    assert sent(board.refuse(told(one, "ended"))) == ([], [])
+
+
+def test_a_first_result_for_a_subscription_that_is_over_ends_it_again():
+    board, worker = Switchboard(100), Worker()
+    one = subscribed(board, worker)
+    board.remove(one, "c")
+    assert sent(board.deliver(worker.snapshot(one))) == ([], [End(one)])
+    assert sent(board.deliver(worker.snapshot(uuid4()))) == ([], [])
+
+
+def test_pause_and_resume_say_whether_they_changed_anything():
+    board, worker = Switchboard(100), Worker()
+    one = subscribed(board, worker)
+    asked = [board.resume(one, "c"), board.pause(one, "d"), board.pause(one, "c"), board.pause(one, "c")]
+    assert [*asked, board.resume(one, "c")] == [False, False, True, False, True]
