@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from msgspec.structs import replace
 from sqlglot import exp
 
 from proto.tidewire.v1.commands_pb2 import TextSettings
@@ -92,14 +93,7 @@ def _row_local(tree: exp.Expr, filter: str, described: Described, settings: Text
 
 
 def _checked_rows(rows: Rowwise, described: Described) -> Rowwise:
-    return Rowwise(
-        table=rows.table,
-        conditions=rows.conditions,
-        fields=_checked(rows.fields, described),
-        columns=rows.columns,
-        reads=rows.reads,
-        unstable=rows.unstable,
-    )
+    return replace(rows, fields=_checked(rows.fields, described))
 
 
 def _checked(fields: tuple[Field, ...], described: Described) -> tuple[Field, ...]:
@@ -171,7 +165,7 @@ def _filter(sql: str, fields: tuple[Field, ...], world: World) -> tuple[str, fro
 
 
 def _at_f(typed: Typed, number: int) -> Typed:
-    return Typed(sql=f"f.c{number}", type=typed.type, digits=typed.digits, deferred=typed.deferred)
+    return replace(typed, sql=f"f.c{number}", is_constant=False)
 
 
 def _columns(described: Described) -> tuple[OutputColumn, ...]:

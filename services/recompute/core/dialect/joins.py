@@ -93,7 +93,7 @@ def _merged(
             case "RIGHT":
                 shown = other
             case "FULL":
-                shown = exp.Coalesce(this=mine.copy(), expressions=[other.copy()])
+                shown = exp.Anonymous(this="coalesce", expressions=[mine.copy(), other.copy()])
             case _:
                 shown = mine
         merged.append((name, shown))

@@ -1,5 +1,6 @@
 """Queries inside expressions."""
 
+from msgspec.structs import replace
 from sqlglot import exp
 
 from services.recompute.core.dialect.forms import equality_key
@@ -45,13 +46,7 @@ def _scalar(node: exp.Expr, block: Block) -> Typed:
     if len(query.fields) != 1:
         raise Untranslatable("row as a value")
     typed = settled(query.fields[0], block.world).typed
-    return Typed(
-        sql=f"({query.sql})",
-        type=typed.type,
-        digits=typed.digits,
-        deferred=typed.deferred,
-        unstable=query.unstable,
-    )
+    return replace(typed, sql=f"({query.sql})", is_constant=False, unstable=query.unstable)
 
 
 def _membership(left: exp.Expr, right: exp.Expr, block: Block) -> Typed:
