@@ -1,7 +1,7 @@
-"""One road at the usual place for all tests of this folder that need it, and roads at other places."""
+"""Roads at the places that tests of this folder ask for; they end with the last of these tests."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,36 +12,31 @@ from tests.oracle.places import create, server_at
 from tests.oracle.watching import OracleRoad
 
 FOLDER = Path(__file__).parent
-# The JVM of the shared road, ended as soon as no test of this folder is left.
 _open = ExitStack()
-
-
-@pytest.fixture(scope="session")
-def shared_road(
-    kafka, tmp_path_factory: pytest.TempPathFactory, road_at: Callable[[Place], OracleRoad]
-) -> Iterator[OracleRoad]:
-    yield road_at(Place())
-    _open.close()
+_roads: dict[Place, OracleRoad] = {}
 
 
 @pytest.fixture(scope="session")
 def road_at(kafka, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Place], OracleRoad]:
-    """A capture and a worker on a database of a place; it stays until these tests end."""
+    """A capture and a worker on a database of a place."""
 
     def make(place: Place) -> OracleRoad:
-        directory = tmp_path_factory.mktemp(f"road-{place}")
-        server = _open.enter_context(server_at(place, directory))
-        name = f"oracle_{secrets.token_hex(4)}"
-        road = OracleRoad(create(server, place, name), kafka.bootstrap, f"{name}.", directory)
-        _open.callback(road.end)
-        road.start_worker(clock_interval_s="5", recheck_s="60")
-        road.capture.wait_ready(120)
-        road.worker.wait_ready()
-        return road
+        if place not in _roads:
+            directory = tmp_path_factory.mktemp(f"road-{place}")
+            server = _open.enter_context(server_at(place, directory))
+            name = f"oracle_{secrets.token_hex(4)}"
+            road = _roads[place] = OracleRoad(create(server, place, name), kafka.bootstrap, f"{name}.", directory)
+            _open.callback(road.end)
+            road.start_worker(clock_interval_s="5", recheck_s="60")
+            road.capture.wait_ready(120)
+            road.worker.wait_ready()
+        return _roads[place]
 
     return make
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """The JVMs do not outlive these tests: the rest of the run needs the machine."""
     if nextitem is None or FOLDER not in nextitem.path.parents:
+        _roads.clear()
         _open.close()

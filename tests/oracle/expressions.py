@@ -174,9 +174,9 @@ class Expressions:
             f"({a.sql})::bigint",
             f"sign({a.sql})::int",
             f"octet_length({self.of('text', depth).sql})",
-            f"({a.sql} & {d.number(0, 7)})",
-            f"width_bucket({a.sql}, 0, 10, 5)",
         ]
+        if d.chance(15):
+            forms += [f"({a.sql} & {d.number(0, 7)})", f"width_bucket({a.sql}, 0, 10, 5)"]
         return Expression(d.one(forms), "int")
 
     def _numeric(self, depth: int) -> Expression:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
-from services.recompute.core.planning import plan
 
 from proto.rows import ResultRow
 from proto.tidewire.v1.commands_pb2 import Owner, Parameter, Subscribe
@@ -16,6 +15,7 @@ from services.recompute.core import storage
 from services.recompute.core.catalog import Described, Relation, Table, Union
 from services.recompute.core.job import Failed, Job
 from services.recompute.core.plan import Plan, Strategy
+from services.recompute.core.planning import plan
 from services.recompute.core.refusal import Refused
 from services.recompute.inbound.catalog import CatalogReader
 from services.recompute.inbound.copying import Copying, Pages, copy_part
@@ -109,7 +109,11 @@ class Local:
             described = _without_obstacles(reader.describe(query))
         except Refused as refused:
             return Outcome("refused", str(refused))
-        chosen = plan(query.template_sql, query.filter, described, query.text_settings)
+        try:
+            chosen = plan(query.template_sql, query.filter, described, query.text_settings)
+        except Exception as stumble:
+            # A worker goes on with PostgreSQL, and says so in its log.
+            return Outcome("stumbled", repr(stumble))
         if chosen.strategy is Strategy.SOURCE:
             return Outcome("source", "; ".join(dict.fromkeys(chosen.why_not.values())))
         try:

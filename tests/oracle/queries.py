@@ -67,6 +67,9 @@ class Queries:
     def question(self) -> Question:
         self._parameters, self._aliases = Parameters(), 0
         dice = self._dice
+        if dice.chance(30):
+            select = self._plain(_seen(dice.one(self._relations), self._alias()), 0)
+            return self._asked(select.sql, self._check(select), "", {})
         with_prefix, select = self._with() if dice.chance(15) else ("", self._select(2))
         sql, check = with_prefix + select.sql, self._check(select)
         if dice.chance(40):
@@ -76,6 +79,9 @@ class Queries:
             outer = Expressions(dice, [c for c in select.outputs if c.steady] or select.outputs)
             condition = outer.condition(1)
         settings = dice.one(SETTINGS) if dice.chance(15) else {}
+        return self._asked(sql, check, condition, settings)
+
+    def _asked(self, sql: str, check: Check, condition: str, settings: dict[str, str]) -> Question:
         used = self._parameters.used(sql)
         check = replace(check, among=self._parameters.numbered(check.among, used))
         return Question(self._parameters.numbered(sql, used), self._parameters.values(used), condition, settings, check)

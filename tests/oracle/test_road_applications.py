@@ -1,6 +1,7 @@
 """Sixty queries as applications write them: how each is kept, and that each is right while its tables change."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -8,7 +9,7 @@ from services.devstack.settings import PROJECT
 from tests.oracle import road
 from tests.oracle.applications.application import NAMES, Application, read
 from tests.oracle.campaign import TIMEOUT_S
-from tests.oracle.case import Case, Check, Question, Step
+from tests.oracle.case import Case, Check, Place, Question, Step
 from tests.oracle.watching import OracleRoad
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(TIMEOUT_S)]
@@ -48,9 +49,11 @@ def test_the_document_lists_sixty_queries_and_four_in_five_run_on_spark():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_query_of_an_application_is_right_and_kept_as_the_document_says(shared_road: OracleRoad, name: str):
+def test_each_query_of_an_application_is_right_and_kept_as_the_document_says(
+    name: str, road_at: Callable[[Place], OracleRoad]
+):
     asked = case_of(read(name))
-    report = road.run(shared_road, asked)
+    report = road.run(road_at(Place()), asked)
     assert {found.question.name: found.words for found in report.wrong} == {}
     kept = {(name, question.name): strategy for question, strategy in zip(asked.questions, report.kept, strict=True)}
     assert kept == {key: strategy for key, strategy in listed().items() if key[0] == name}
