@@ -17,7 +17,7 @@ COLUMNS = {
     "single": "real",
     "double": "double precision",
     "days": "date[]",
-    "both": "tstzrange",
+    "era": "tstzrange",
 }
 ROWS = [
     "(1, '2026-03-29 00:59:59.5+00', '2026-03-29 01:30', '2026-03-29', '23:59:59.999999', '12:00+05:30', "
@@ -58,7 +58,7 @@ SETTINGS = {
     ),
     "by offset": TextSettings(
         time_zone="<+0330>-03:30",
-        date_style="ISO, YMD",
+        date_style="ISO, DMY",
         interval_style="postgres",
         bytea_output="hex",
         extra_float_digits=-15,
