@@ -32,6 +32,9 @@ SELECT n.nspname FROM pg_catalog.pg_namespace n WHERE n.nspname = ANY (%s) AND n
                WHERE c.relnamespace = n.oid AND c.relkind = 'v'))
 """
 _SESSION_USER = 12
+# For our own statements between the subscribers': their operators must not be looked for in anybody's schemas, and to
+# compile what reads a few rows of the catalog takes a thousand times as long as to run it.
+OURS = {"search_path": "pg_catalog", "jit": "off"}
 _WORD = re.compile(r"\w+")
 
 
@@ -47,29 +50,29 @@ def examine(
     Call it in a transaction in which the subscriber's role and search_path are set (locally), before the statement is
     planned in any way. PostgreSQL's own complaints are raised as psycopg.Error.
     """
-    search_path, schemas = _search_path(connection)
-    # Ours too are statements, whose operators would be looked for in the subscriber's schemas.
-    set_local(connection, {"search_path": "pg_catalog"})
+    theirs, schemas = _theirs(connection)
+    set_local(connection, OURS)
     _refuse_literals(connection, sql, trusted_owners)
-    set_local(connection, {"search_path": search_path})
+    set_local(connection, theirs)
     parsed = parse(connection, sql, parameter_types)
-    set_local(connection, {"search_path": "pg_catalog"})
+    set_local(connection, OURS)
     for function in functions_of(connection, parsed):
         refuse_effects(function)
     if _SESSION_USER in parsed.value_functions:
         refuse_effects(Function(schema="pg_catalog", name="session_user", volatility="s"))
     _refuse_untrusted(connection, parsed, schemas, trusted_owners)
-    set_local(connection, {"search_path": search_path})
+    set_local(connection, theirs)
     return parsed
 
 
-def _search_path(connection: psycopg.Connection) -> tuple[str, list[str]]:
-    """The setting, and the schemas that it means."""
+def _theirs(connection: psycopg.Connection) -> tuple[dict[str, str], list[str]]:
+    """The settings that OURS takes the place of, and the schemas that the search path means."""
     row = connection.execute(
-        "SELECT pg_catalog.current_setting('search_path'), pg_catalog.current_schemas(false)"
+        "SELECT pg_catalog.current_setting('search_path'), pg_catalog.current_setting('jit'), "
+        "pg_catalog.current_schemas(false)"
     ).fetchone()
     assert row is not None
-    return row[0], row[1]
+    return {"search_path": row[0], "jit": row[1]}, row[2]
 
 
 def _refuse_literals(connection: psycopg.Connection, sql: str, trusted_owners: Sequence[str]) -> None:
@@ -91,7 +94,7 @@ def _refuse_literals(connection: psycopg.Connection, sql: str, trusted_owners: S
 
 
 def functions_of(connection: psycopg.Connection, parsed: Parsed) -> list[Function]:
-    """What the query calls, its views and the role's policies included; the search_path must be pg_catalog's."""
+    """What the query calls, its views and the role's policies included; to be called under OURS."""
     rows = connection.execute(_FUNCTIONS, [list(parsed.functions), list(parsed.operators)]).fetchall()
     return [
         Function(schema=schema, name=name, volatility=volatility, is_inner=is_inner)

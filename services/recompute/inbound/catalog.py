@@ -13,7 +13,7 @@ from proto.tidewire.v1.commands_pb2 import TextSettings
 from proto.tidewire.v1.queries_pb2 import Query
 from services.chassis.parsed import Parsed, set_local
 from services.chassis.postgres import Postgres, failure
-from services.chassis.trust import examine, functions_of
+from services.chassis.trust import OURS, examine, functions_of
 from services.recompute.core.catalog import Column, Described, PgType, Relation
 from services.recompute.core.dependence import depends
 from services.recompute.core.dialect.parsing import parse
@@ -92,7 +92,7 @@ def _described(connection: psycopg.Connection, query: Query, trusted_owners: tup
     parsed = examine(connection, statement(query), types_of(query), trusted_owners=trusted_owners)
     unplanned = _refuse_without_rights(connection, query, parsed)
     written = _written(connection, query)
-    set_local(connection, {"search_path": "pg_catalog"})
+    set_local(connection, OURS)
     _refuse_unknown_settings(connection, query, parsed)
     role_oid = _role_oid(connection, query.role)
     survey = Survey(connection, role=query.role, role_oid=role_oid, settings=_lowered(query))
