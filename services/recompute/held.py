@@ -61,7 +61,7 @@ class Held:
 
     def begin(self, load: Future[Loaded]) -> None:
         """Forget the rows and wait for others."""
-        self._replica.drop()
+        self.drop()
         self.phase, self.load, self.backlog = Phase.LOADING, load, []
         self._layer, self._view, self._changes = self._new_layer(), None, None
         self._checked, self.is_checkpointed = -1, False
@@ -83,6 +83,7 @@ class Held:
             self.change(event)
         self._layer.told()
         self.base_rows, self.backlog, self.load = loaded.count, [], None
+        self.is_checkpointed = loaded.snapshot is None
         self.phase = Phase.READY
 
     def change(self, event: RowChanged | Truncated | ChangeUnwritable) -> None:
@@ -134,7 +135,11 @@ class Held:
         return True
 
     def drop(self) -> None:
+        """Let the rows go, also those that are still on their way."""
         self._replica.drop()
+        if self.load is not None:
+            self.load.add_done_callback(_discard)
+        self.load = None
 
     def _look_up(self, asked: Sequence[ResultRow]) -> None:
         if isinstance(self._layer, Overlay):
@@ -144,3 +149,8 @@ class Held:
 
     def _new_layer(self) -> Overlay | Counted:
         return Overlay(self.table, self.table.key) if self.table.key else Counted(self.table)
+
+
+def _discard(load: Future[Loaded]) -> None:
+    if not load.cancelled() and load.exception() is None:
+        load.result().discard()

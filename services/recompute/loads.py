@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from uuid import uuid4
 
 import msgspec
 import psycopg
@@ -59,6 +60,10 @@ class Loaded(Struct, frozen=True, kw_only=True):
     def sees(self, xid: Xid, lsn: Lsn) -> bool:
         """Whether the rows, with `past`, contain a commit."""
         return lsn <= self.reached if self.snapshot is None else self.snapshot.sees(xid)
+
+    def discard(self) -> None:
+        if self.frame is not None:
+            self.frame.unpersist()
 
 
 class Unfit(Exception):
@@ -150,7 +155,8 @@ class Loads:
 def cached(session: SparkSession, frame: DataFrame) -> tuple[DataFrame, int]:
     """The frame with its rows in Spark's memory, and how many they are; ticks go on meanwhile."""
     session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
-    kept = frame.cache()
+    # Spark caches by plan: a frame equal to another one would lose its rows when that one goes.
+    kept = frame.where(f"'{uuid4().hex}' IS NOT NULL").cache()
     try:
         return kept, kept.count()
     except PySparkException:

@@ -69,7 +69,7 @@ class Tables:
             in_memory_rows=limits.in_memory,
             by_driver_bytes=by_driver_bytes,
         )
-        self._upkeep = Upkeep(self._session, checkpoints, log, limits, events)
+        self._upkeep = Upkeep(self._session, checkpoints, log, limits, events, clock)
         self._tables: dict[int, Held] = {}
         self._settled: list[Settled] = []
 
@@ -77,7 +77,7 @@ class Tables:
         """Hold the table; it is ready when settle() says so."""
         table = msgspec.structs.replace(table, row_filter="", obstacle="")
         held = self._tables.get(table.oid)
-        if held is not None and held.table == table:
+        if held is not None and held.table == table and held.phase is not Phase.UNFIT:
             return
         self.release(table.oid)
         held = self._tables[table.oid] = Held(self._session, table)
@@ -210,11 +210,9 @@ class Tables:
         try:
             held.take(loaded, fence)
         except Diverged as reason:
-            self._discard(loaded)
             self._diverged(held, str(reason))
             return
         except Unstorable as error:
-            self._discard(loaded)
             self._give_up(held, str(error))
             return
         held.failed_loads = 0
@@ -236,8 +234,3 @@ class Tables:
     def _release_gone(self, held: Held) -> None:
         self.release(held.table.oid)
         self._settled.append(Settled(held.table.oid, "gone"))
-
-    @staticmethod
-    def _discard(loaded: Loaded) -> None:
-        if loaded.frame is not None:
-            loaded.frame.unpersist()

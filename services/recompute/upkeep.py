@@ -1,5 +1,6 @@
 """Compaction and checkpoints of tables, beside the loop."""
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from msgspec import Struct
@@ -15,6 +16,8 @@ from services.recompute.outbound.checkpoints import Checkpoint, Checkpoints
 
 # An overlay of more than this share of the base is worth a new base.
 SHARE_OF_BASE = 10
+# After a failure, of the disk or of Spark, the next attempt waits.
+REST_S = 30.0
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -45,9 +48,11 @@ class Upkeep:
         log: CommitLog,
         limits: Limits,
         events: FilteringBoundLogger,
+        clock: Callable[[], float],
     ) -> None:
         self._session, self._checkpoints, self._log = session, checkpoints, log
-        self._limits, self._events = limits, events
+        self._limits, self._events, self._clock = limits, events, clock
+        self._resting_until_s = 0.0
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="upkeep")
         self._work: Work | None = None
 
@@ -60,7 +65,7 @@ class Upkeep:
         if self._work is not None and self._work.future.done():
             work, self._work = self._work, None
             self._finish(work, tables)
-        if self._work is None:
+        if self._work is None and self._clock() >= self._resting_until_s:
             due = next((held for held in tables.values() if held.phase is Phase.READY and self._is_due(held)), None)
             if due is not None:
                 self._begin(due)
@@ -112,7 +117,8 @@ class Upkeep:
             made = work.future.result()
         except (PySparkException, OSError) as error:
             self._events.warning("table_not_compacted", table=held.table.name, reason=str(error).splitlines()[0])
-            held.is_checkpointed = not work.is_rebase
+            held.is_checkpointed = False
+            self._resting_until_s = self._clock() + REST_S
             return
         if made is None:
             return

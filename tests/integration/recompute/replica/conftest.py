@@ -109,6 +109,11 @@ class Replicas:
         ]
         return Counter(zip(*columns, strict=True))
 
+    def retire(self):
+        """Give its tables back; the log can still be read."""
+        for oid in list(self.tables._tables):
+            self.tables.release(oid)
+
     def close(self):
         self.tables.close()
         self._follower.close()
@@ -173,7 +178,7 @@ class Watched:
         self._captured.end()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def spark():
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     started = Spark(master="local[2]", driver_memory="1g", java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
@@ -181,7 +186,7 @@ def spark():
     started.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def watched(postgres_server, kafka, tmp_path_factory):
     name = f"replica_{secrets.token_hex(4)}"
     captured = CapturedDatabase(
