@@ -18,7 +18,7 @@ _FUNCTIONS = """
 SELECT n.nspname, p.proname, p.provolatile,
        p.proargtypes::pg_catalog.oid[] && array['cstring'::regtype::oid, 'internal'::regtype::oid]
 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-WHERE p.oid = ANY (%s) OR p.oid IN (SELECT o.oprcode FROM pg_catalog.pg_operator o WHERE o.oid = ANY (%s))
+WHERE p.oid = ANY (%s::oid[] || ARRAY(SELECT o.oprcode::oid FROM pg_catalog.pg_operator o WHERE o.oid = ANY (%s)))
 ORDER BY 1, 2, 3
 """
 # Schemas in which somebody without trust has placed what a name may come to mean.
@@ -33,8 +33,8 @@ SELECT n.nspname FROM pg_catalog.pg_namespace n WHERE n.nspname = ANY (%s) AND n
 """
 _SESSION_USER = 12
 # For our own statements between the subscribers': their operators must not be looked for in anybody's schemas, and to
-# compile what reads a few rows of the catalog takes a thousand times as long as to run it.
-OURS = {"search_path": "pg_catalog", "jit": "off"}
+# compile or to plan what reads a few rows of the catalog takes longer than to run it.
+OURS = {"search_path": "pg_catalog", "jit": "off", "plan_cache_mode": "force_generic_plan"}
 _WORD = re.compile(r"\w+")
 
 
@@ -69,10 +69,10 @@ def _theirs(connection: psycopg.Connection) -> tuple[dict[str, str], list[str]]:
     """The settings that OURS takes the place of, and the schemas that the search path means."""
     row = connection.execute(
         "SELECT pg_catalog.current_setting('search_path'), pg_catalog.current_setting('jit'), "
-        "pg_catalog.current_schemas(false)"
+        "pg_catalog.current_setting('plan_cache_mode'), pg_catalog.current_schemas(false)"
     ).fetchone()
     assert row is not None
-    return {"search_path": row[0], "jit": row[1]}, row[2]
+    return dict(zip(OURS, row[:-1], strict=True)), row[-1]
 
 
 def _refuse_literals(connection: psycopg.Connection, sql: str, trusted_owners: Sequence[str]) -> None:
@@ -82,7 +82,7 @@ def _refuse_literals(connection: psycopg.Connection, sql: str, trusted_owners: S
     a domain by itself wait until the statement is run.
     """
     dangers = connection.execute(
-        (files(__package__) / "literals.sql").read_bytes(), {"trusted": list(trusted_owners)}, prepare=False
+        (files(__package__) / "literals.sql").read_bytes(), {"trusted": list(trusted_owners)}
     ).fetchall()
     words = set(_WORD.findall(sql.lower())) if dangers else set()
     for name, domain, owner in dangers:

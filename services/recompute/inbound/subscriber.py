@@ -17,6 +17,8 @@ APPLICATION_NAME = "tidewire recompute"
 _MOMENT = """
 SELECT pg_current_snapshot()::text, (extract(epoch FROM transaction_timestamp()) * 1000000)::bigint
 """
+# Whatever our own role's defaults are.
+_MEANING = {"row_security": "on", "standard_conforming_strings": "on", "transform_null_equals": "off"}
 
 
 class Moment(Struct, frozen=True):
@@ -28,7 +30,7 @@ class Moment(Struct, frozen=True):
 
 def opened(postgres: Postgres) -> tuple[psycopg.Connection, bool]:
     """A connection for such transactions, and whether the server keeps parse trees out of its log."""
-    connection = connect(postgres, application_name=APPLICATION_NAME)
+    connection = connect(postgres, application_name=APPLICATION_NAME, client_encoding="UTF8")
     # Our own statements between the subscribers' must not be looked up in anybody's schemas.
     connection.execute("SET search_path = pg_catalog")
     connection.execute("SET idle_in_transaction_session_timeout = '60s'")
@@ -51,6 +53,7 @@ def in_place_of(query: Query, connection: psycopg.Connection, *, statement_timeo
                 "statement_timeout": str(statement_timeout_ms),
                 # A lock is waited for less long: it says nothing of the query.
                 "lock_timeout": str(statement_timeout_ms // 2),
+                **_MEANING,
                 **texts_of(query.text_settings),
                 # Names with a dot are the users' own; any other that a query reads is set above or the server's.
                 **{name: value for name, value in query.settings_read.items() if "." in name},

@@ -178,6 +178,22 @@ def test_a_slow_query_leaves_room_for_the_others(source, admin):
     assert sum(answer.query_id == b"quick" for answer in found) > 3
 
 
+def test_a_crowd_of_bad_queries_never_has_more_than_its_share_of_connections(source, admin):
+    one = source(query_share=0.25, statement_timeout_ms=20_000)
+    bad = query_of("SELECT count(*) FROM generate_series(1, 300000)")
+    active = f"SELECT count(*) {OURS} AND state <> 'idle'"
+    most, ran = 0, 0
+    deadline = time.monotonic() + WITHIN_S
+    # 20 queries of one role, at 200 changes a second.
+    while ran < 30 and time.monotonic() < deadline:
+        for number in range(20):
+            one.ask(bytes([number]), bad)
+        most = max(most, admin.execute(active).fetchone()[0])
+        ran += len(one.ran())
+        time.sleep(0.005)
+    assert (most, ran >= 30) == (1, True)
+
+
 def test_a_table_that_is_locked_is_waited_for_without_an_error(source, admin, database):
     one = source(statement_timeout_ms=2000)
     with psycopg.connect(database) as locking:
