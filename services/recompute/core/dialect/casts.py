@@ -90,7 +90,7 @@ def unified(parts: Sequence[Typed], settings: TextSettings | None = None) -> lis
 def coerced(typed: Typed, wanted: PgType, settings: TextSettings | None = None) -> Typed:
     """A value as PostgreSQL takes it without being asked to: literals read, numbers widened, dates as moments."""
     if typed.type.name == "unknown":
-        return replace(read_as(typed, replace(wanted, modifier=-1)), type=wanted)
+        return replace(read_as(typed, replace(wanted, modifier=-1), settings), type=wanted)
     if typed.type.oid == wanted.oid:
         digits = typed.digits if typed.deferred else numerics.digits_of(typed)
         kept = None if decimal_digits(wanted) else digits
@@ -103,7 +103,7 @@ def coerced(typed: Typed, wanted: PgType, settings: TextSettings | None = None) 
 def cast(typed: Typed, wanted: PgType, settings: TextSettings | None = None) -> Typed:
     """An explicit cast."""
     if typed.type.name == "unknown":
-        typed = read_as(typed, replace(wanted, modifier=-1))
+        typed = read_as(typed, replace(wanted, modifier=-1), settings)
         if typed.type.name == "name":
             return typed
     if typed.span is not None or typed.elapsed:

@@ -3,6 +3,7 @@
 import re
 from decimal import Decimal
 
+from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.catalog import PgType
 from services.recompute.core.dialect.numerics import decimal, fitting
 from services.recompute.core.dialect.typed import (
@@ -12,11 +13,13 @@ from services.recompute.core.dialect.typed import (
     INTERVAL,
     NUMERIC,
     STRINGS,
+    TIMESTAMP,
     UNKNOWN,
     Span,
     Typed,
     Untranslatable,
 )
+from services.recompute.core.rendering import is_utc
 from services.recompute.core.storage import decimal_digits, literal, parsed_date, parsed_moment, quoted, spark_type
 
 _BOUNDS = {"int2": 2**15, "int4": 2**31, "int8": 2**63}
@@ -24,6 +27,7 @@ _BOOLEANS = {"t": "TRUE", "true": "TRUE", "f": "FALSE", "false": "FALSE"}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d(?:\.\d{1,6})?)?(Z|[+-]\d\d(?::?\d\d)?)?")
+_OFFSET = re.compile(r"(Z|:\d\d(?:\.\d+)?[+-]\d\d(?::?\d\d)?)$")
 _SPAN_PART = re.compile(r"\s*([+-]?\d{1,7}(?:\.\d{1,6})?)\s*([a-z]+)\s*", re.IGNORECASE)
 _CLOCK = re.compile(r"([+-]?)(\d{1,4}):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?")
 _UNITS: dict[str, tuple[str, int]] = {
@@ -65,7 +69,7 @@ def null(type_: PgType = UNKNOWN) -> Typed:
     return Typed(sql=f"CAST(NULL AS {spark_type(type_)})", type=type_, is_constant=True)
 
 
-def read_as(typed: Typed, type_: PgType) -> Typed:
+def read_as(typed: Typed, type_: PgType, settings: TextSettings | None = None) -> Typed:
     """A literal without a type, or NULL, read as PostgreSQL's input function of a type would."""
     if typed.text is None:
         digits = (1, 0) if type_.name == "numeric" and decimal_digits(type_) is None else None
@@ -78,6 +82,9 @@ def read_as(typed: Typed, type_: PgType) -> Typed:
         if not re.fullmatch(r"-?\d+(\.\d+)?", text.strip()):
             raise Untranslatable(f"numeric '{text}'")
         return numeric(Decimal(text.strip()))
+    is_local = type_.name == "timestamptz" and _OFFSET.search(text.strip()) is None
+    if is_local and settings is not None and is_utc(settings.time_zone):
+        return Typed(sql=_read(text, TIMESTAMP), type=type_, is_constant=True)
     return Typed(sql=_read(text, type_), type=type_, is_constant=True)
 
 

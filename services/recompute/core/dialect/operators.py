@@ -78,18 +78,18 @@ def _elapsed(operator: str, left: Typed, right: Typed) -> Typed:
 
 def matched(left: Typed, right: Typed, scope: Scope) -> tuple[Typed, Typed]:
     """Two values as the operands of the comparison that PostgreSQL finds for their types."""
-    left, right = _resolved(left, right), _resolved(right, left)
+    left, right = _resolved(left, right, scope), _resolved(right, left, scope)
     if left.type.oid == right.type.oid and left.type.name != "unknown":
         return left, right
     wanted = _comparison_type(left.type, right.type)
     return coerced(left, wanted, scope.settings), coerced(right, wanted, scope.settings)
 
 
-def _resolved(typed: Typed, other: Typed) -> Typed:
+def _resolved(typed: Typed, other: Typed, scope: Scope) -> Typed:
     """A literal takes the type of the other side; a cast literal of an enum stands beside that enum only."""
     if typed.type.name == "unknown":
         wanted = TEXT if other.type.name == "unknown" else replace(other.type, modifier=-1)
-        return coerced(typed, wanted)
+        return coerced(typed, wanted, scope.settings)
     if typed.type.kind == "?" and other.type.kind == "e" and typed.text is not None:
         return Typed(sql=typed.sql, type=other.type, is_constant=True)
     return typed
@@ -121,7 +121,7 @@ def calculated(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
         raise Untranslatable("arithmetic on intervals")
     if {left.type.name, right.type.name} & set(_TIMES):
         return difference(operator, left, right)
-    left, right = _resolved(left, right), _resolved(right, left)
+    left, right = _resolved(left, right, scope), _resolved(right, left, scope)
     names = {left.type.name, right.type.name}
     if not names <= set(_NUMBERS):
         raise Untranslatable(f"{left.type.name} {operator} {right.type.name}")
