@@ -10,7 +10,7 @@ from services.recompute.core.catalog import Described, Opaque, Table, Union
 from services.recompute.core.dialect.forms import canonical_of
 from services.recompute.core.dialect.from_items import check_type
 from services.recompute.core.dialect.parsing import parse
-from services.recompute.core.dialect.scope import Block, Entry, Field, NotShared, Origin, Query, World, at
+from services.recompute.core.dialect.scope import Block, Entry, Field, NotShared, Origin, Query, World, at, folded
 from services.recompute.core.dialect.select import translated
 from services.recompute.core.dialect.select_rowwise import Rowwise, filtered, rowwise
 from services.recompute.core.dialect.setops import settled
@@ -191,6 +191,7 @@ def _source(sql: str, tree: exp.Expr | None, described: Described, why_not: dict
         strategy=Strategy.SOURCE,
         why_not=why_not,
         columns=_columns(described),
+        key_positions=_key_of_source(tree, described),
         ordered=_is_ordered(sql, tree),
         stable=_is_stable(tree, described),
         reads_clock=described.reads_clock,
@@ -199,6 +200,40 @@ def _source(sql: str, tree: exp.Expr | None, described: Described, why_not: dict
         depends_on=described.depends_on,
         parameter_types=described.parameter_types,
     )
+
+
+# Beside columns, literals and operators: what gives one value for each row, whatever it means.
+_ONE_VALUE = (exp.Cast, exp.Case, exp.JSONExtract, exp.JSONExtractScalar, exp.And, exp.Or, exp.If)
+
+
+def _key_of_source(tree: exp.Expr | None, described: Described) -> tuple[int, ...]:
+    """The key of the one table that is read, if it is shown and no row can come twice."""
+    source = tree.args.get("from_") if isinstance(tree, exp.Select) else None
+    if tree is None or source is None or not isinstance(source.this, exp.Table):
+        return ()
+    if any(tree.args.get(part) for part in ("joins", "group", "distinct", "with_", "laterals")):
+        return ()
+    if any(
+        isinstance(node, exp.Func) and not isinstance(node, _ONE_VALUE)
+        for item in tree.expressions
+        for node in item.walk()
+    ):
+        return ()
+    table = described.relations.get((source.this.db, source.this.name))
+    renamed = source.this.args.get("alias")
+    if not isinstance(table, Table) or (renamed is not None and renamed.args.get("columns")) or not table.key:
+        return ()
+    shown: list[str | None] = []
+    for item in tree.expressions:
+        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+            shown += [column.name for column in table.columns]
+        else:
+            inside = item.unalias()
+            shown.append(folded(inside.this) if isinstance(inside, exp.Column) else None)
+    wanted = [table.columns[position].name for position in table.key]
+    if len(shown) != len(described.columns) or not set(wanted) <= set(shown):
+        return ()
+    return tuple(sorted(shown.index(name) for name in wanted))
 
 
 def _is_ordered(sql: str, tree: exp.Expr | None) -> bool:

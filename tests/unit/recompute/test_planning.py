@@ -150,3 +150,8 @@ def test_sql_that_we_cannot_read_is_left_to_postgres():
 
 def test_the_clock_is_told():
     assert planned("SELECT now() AS t, id FROM users", PgType(1184, "timestamptz"), INT4).reads_clock
+
+
+def test_a_row_of_one_table_is_known_by_its_key_though_postgres_computes_it():
+    assert planned("SELECT doc -> 'a', id FROM users WHERE doc ? 'a'", JSONB, INT4).key_positions == (1,)
+    assert planned("SELECT jsonb_array_elements(doc), id FROM users", JSONB, INT4).key_positions == ()

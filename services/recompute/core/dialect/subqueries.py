@@ -4,6 +4,7 @@ from msgspec.structs import replace
 from sqlglot import exp
 
 from services.recompute.core.dialect.forms import equality_key
+from services.recompute.core.dialect.numerics import as_decimal, joint_digits, rescaled
 from services.recompute.core.dialect.operators import matched
 from services.recompute.core.dialect.scope import DIALECT, Block, Query
 from services.recompute.core.dialect.setops import settled
@@ -61,6 +62,11 @@ def _membership(left: exp.Expr, right: exp.Expr, block: Block) -> Typed:
     for node, field in zip(lefts, query.fields, strict=True):
         one, other = block.translate(node), settled(field, block.world).typed
         one, other = matched(one, other, block)
+        if one.type.name == other.type.name == "numeric":
+            one, other = as_decimal(one), as_decimal(other)
+            assert one.digits and other.digits
+            digits = joint_digits(one.digits, other.digits)
+            one, other = (replace(side, sql=rescaled(side, digits), digits=digits) for side in (one, other))
         mine.append(equality_key(one))
         theirs.append(equality_key(other))
     shown = ", ".join(theirs)
