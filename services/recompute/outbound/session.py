@@ -8,7 +8,13 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+# Classes of Spark as the JVM has them in memory, written by services/recompute/archive.py for these jars and this JVM;
+# another JVM takes no notice of it.
+ARCHIVE = Path(pyspark.__file__).parent / "tidewire.jsa"
 
 _LOG4J = r"""
 rootLogger.level = warn
@@ -66,7 +72,7 @@ class Spark:
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         self._folder = folder = Path(mkdtemp(prefix="tidewire-spark-"))
         (folder / "log4j2.properties").write_text(_LOG4J)
-        options = f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties {java_options}"
+        options = f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties {_archive(java_options)} {java_options}"
         settings = _SETTINGS | {
             "spark.driver.memory": driver_memory,
             "spark.driver.extraJavaOptions": options,
@@ -94,9 +100,15 @@ class Spark:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _warm_up(self) -> None:
-        """The first job loads most of Spark's classes: better now than under the first subscriber."""
-        rows = pa.table({"c0": pa.array([1], pa.int32()), "c1": pa.array(["a"])})
-        for session in (self.small, self.session):
-            session.createDataFrame(rows).selectExpr(
-                "array_compact(array(CASE WHEN c0 = 1 THEN c1 END)) AS m"
-            ).toArrow()
+        """The first jobs load most of Spark's classes: better now than under the first subscriber."""
+        rows = pa.table({"c0": pa.array([1, 2], pa.int32()), "c1": pa.array(["a", "b"])})
+        self.small.createDataFrame(rows).selectExpr("array_compact(array(CASE WHEN c0 = 1 THEN c1 END)) AS m").toArrow()
+        frame = self.session.createDataFrame(rows)
+        groups = frame.join(frame.withColumnRenamed("c1", "d1"), "c0").groupBy("d1").agg(F.count("c1"), F.sum("c0"))
+        groups.selectExpr("array(d1, CAST(`sum(c0)` AS STRING)) AS r").union(frame.selectExpr("array(c1)")).toArrow()
+
+
+def _archive(java_options: str) -> str:
+    if "Archive" in java_options or not ARCHIVE.exists():
+        return ""
+    return f"-XX:SharedArchiveFile={ARCHIVE} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
