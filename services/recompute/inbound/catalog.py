@@ -77,6 +77,16 @@ class CatalogReader:
                     raise Refused(*words_of(error)) from error
         raise AssertionError("the last attempt returns or raises")
 
+    def rights(self) -> str:
+        """A mark of all rights, policies and roles of the database: while it is the same, none of them changed."""
+        assert self._connection is not None
+        try:
+            row = self._connection.execute(catalog_statement("rights")).fetchone()
+        except psycopg.Error as error:
+            raise failure(self._postgres, str(error)) from error
+        assert row is not None
+        return str(row[0])
+
     def normalised(
         self, types: Sequence[PgType], tuples: Sequence[ResultRow], settings: TextSettings
     ) -> list[ResultRow | Refused]:
