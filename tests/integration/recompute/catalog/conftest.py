@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -43,14 +42,15 @@ def admin(shop: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+@pytest.fixture(scope="package")
+def reader(shop: str) -> Iterator[CatalogReader]:
+    with CatalogReader(Postgres(dsn=shop)) as reader:
+        yield reader
+
+
 @pytest.fixture
-def describe(shop: str) -> Describe:
-    return partial(described, shop)
-
-
-def described(dsn: str, sql: str, *, trusted: tuple[str, ...] = (), **given: object) -> Described:
-    with CatalogReader(Postgres(dsn=dsn, trusted_owners=trusted)) as reader:
-        return reader.describe(query_of(sql, **given))
+def describe(reader: CatalogReader) -> Describe:
+    return lambda sql, **given: reader.describe(query_of(sql, **given))
 
 
 def query_of(sql: str, *, types: tuple[int, ...] = (), **given: object) -> Query:

@@ -3,13 +3,18 @@
 import psycopg
 import pytest
 
-from services.chassis.postgres import Postgres
 from services.recompute.core.catalog import View
 from services.recompute.core.refusal import Refused
 from services.recompute.inbound.catalog import CatalogReader
 
 ROOM = {"settings_read": {"app.room": "o'brien"}}
 CLERK = "(((owner = 'clerk'::name)) OR ((room = 'o''brien'::text))) AND ((body <> 'it''s CURRENT_USER'::text))"
+
+ROWS = """
+INSERT INTO note VALUES (1, 'clerk', 'x', 'a'), (2, 'mallory', 'o''brien', 'b'), (3, 'keeper', NULL, NULL),
+    (4, 'clerk', 'o''brien', 'it''s CURRENT_USER'), (5, NULL, NULL, 'c');
+INSERT INTO forced VALUES (1); INSERT INTO mine VALUES (1); INSERT INTO closed VALUES (1);
+"""
 
 
 def row_filter(described, name: str = "note") -> str:
@@ -68,21 +73,23 @@ def test_a_policy_that_changes_changes_what_is_described(describe, admin: psycop
 
 
 @pytest.mark.parametrize("role", ["clerk", "auditor", "keeper", "mallory", "postgres"])
-@pytest.mark.parametrize("table", ["note", "notes_of_keeper", "notes_of_reader", "forced", "mine", "closed"])
-def test_the_condition_lets_the_same_rows_through_as_postgresql(describe, admin: psycopg.Connection, role, table):
-    base = describe(f"SELECT * FROM {table}", role=role, **ROOM).relations
-    shown = next(one for one in base.values() if not isinstance(one, View))
+def test_the_condition_lets_the_same_rows_through_as_postgresql(describe, admin: psycopg.Connection, role):
+    tables = ("note", "notes_of_keeper", "notes_of_reader", "forced", "mine", "closed")
     with admin.transaction(force_rollback=True):
-        admin.execute(
-            """
-            INSERT INTO note VALUES (1, 'clerk', 'x', 'a'), (2, 'mallory', 'o''brien', 'b'), (3, 'keeper', NULL, NULL),
-                (4, 'clerk', 'o''brien', 'it''s CURRENT_USER'), (5, NULL, NULL, 'c');
-            INSERT INTO forced VALUES (1); INSERT INTO mine VALUES (1); INSERT INTO closed VALUES (1);
-            """
-        )
-        ours = admin.execute(f"SELECT * FROM {shown.schema}.{shown.name} WHERE {shown.row_filter or 'true'}").fetchall()
+        admin.execute(ROWS)
+        ours = {table: through_the_condition(describe, admin, table, role) for table in tables}
         admin.execute("SELECT set_config('app.room', 'o''brien', true), set_config('role', %s, true)", [role])
-        assert sorted(map(str, admin.execute(f"SELECT * FROM {table}").fetchall())) == sorted(map(str, ours))
+        assert ours == {table: rows(admin, f"SELECT * FROM {table}") for table in tables}
+
+
+def through_the_condition(describe, admin: psycopg.Connection, table: str, role: str) -> list[str]:
+    found = describe(f"SELECT * FROM {table}", role=role, **ROOM).relations.values()
+    shown = next(one for one in found if not isinstance(one, View))
+    return rows(admin, f"SELECT * FROM {shown.schema}.{shown.name} WHERE {shown.row_filter or 'true'}")
+
+
+def rows(connection: psycopg.Connection, sql: str) -> list[str]:
+    return sorted(map(str, connection.execute(sql).fetchall()))
 
 
 @pytest.mark.parametrize(
@@ -100,15 +107,14 @@ def test_the_condition_lets_the_same_rows_through_as_postgresql(describe, admin:
         "ALTER VIEW cheap SET (security_invoker = true)",
     ],
 )
-def test_the_mark_of_rights_is_another_one_when_rights_are(shop, change):
-    with CatalogReader(Postgres(dsn=shop)) as reader:
-        before = reader.rights()
-        # In its own transaction, so that the change need not be undone.
-        reader._connection.execute("BEGIN; SET LOCAL search_path = public")
-        reader._connection.execute(change)
-        inside = reader.rights()
-        reader._connection.execute("ROLLBACK")
-        assert inside != before and reader.rights() == before
+def test_the_mark_of_rights_is_another_one_when_rights_are(reader: CatalogReader, change):
+    before = reader.rights()
+    # In its own transaction, so that the change need not be undone.
+    reader._connection.execute("BEGIN; SET LOCAL search_path = public")
+    reader._connection.execute(change)
+    inside = reader.rights()
+    reader._connection.execute("ROLLBACK")
+    assert inside != before and reader.rights() == before
 
 
 def test_a_setting_of_the_subscriber_that_nobody_knows_is_refused(describe):

@@ -3,7 +3,6 @@
 import pytest
 
 from proto.tidewire.v1.commands_pb2 import TextSettings
-from services.chassis.postgres import Postgres
 from services.recompute.core.catalog import PgType
 from services.recompute.inbound.catalog import CatalogReader
 
@@ -11,10 +10,9 @@ TOKYO = TextSettings(time_zone="Asia/Tokyo", date_style="SQL, DMY", interval_sty
 
 
 @pytest.fixture
-def normalised(shop: str):
+def normalised(reader: CatalogReader):
     def of(*columns: tuple[int, str], tuples: list, settings: TextSettings = TOKYO) -> list:
-        with CatalogReader(Postgres(dsn=shop)) as reader:
-            return reader.normalised([PgType(oid, name) for oid, name in columns], tuples, settings)
+        return reader.normalised([PgType(oid, name) for oid, name in columns], tuples, settings)
 
     return of
 
