@@ -43,8 +43,9 @@ def chosen(short: Mapping[Place, int]) -> dict[Place, int]:
 def each_random(cases: int, run: Callable[[Random], None]) -> None:
     """Hypothesis draws a source of chance for every case: the same ones in every `make test`, others for every seed.
 
-    A case is too large for Hypothesis to shrink; tests/oracle/reducing.py makes it small.
+    A case is too large for Hypothesis to shrink; tests/oracle/reducing.py makes it small. ORACLE_SECONDS ends a run.
     """
+    until_s = time.monotonic() + float(os.environ.get("ORACLE_SECONDS", "inf"))
 
     @settings(
         max_examples=cases,
@@ -55,7 +56,8 @@ def each_random(cases: int, run: Callable[[Random], None]) -> None:
     )
     @given(st.randoms(use_true_random=True))
     def drawn(random: Random) -> None:
-        run(random)
+        if time.monotonic() < until_s:
+            run(random)
 
     if "ORACLE_SEED" in os.environ:
         drawn = hypothesis.seed(int(os.environ["ORACLE_SEED"]))(drawn)

@@ -1,5 +1,6 @@
 """Roads at the places that tests of this folder ask for; they end with the last of these tests."""
 
+import os
 import secrets
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,6 +13,8 @@ from tests.oracle.places import create, server_at
 from tests.oracle.watching import OracleRoad
 
 FOLDER = Path(__file__).parent
+# A long run is worth the better machine code.
+JAVA_OPTIONS = "-XX:+UseSerialGC" + ("" if "ORACLE_EXAMPLES" in os.environ else " -XX:TieredStopAtLevel=1")
 _open = ExitStack()
 _roads: dict[Place, OracleRoad] = {}
 
@@ -27,7 +30,7 @@ def road_at(kafka, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Place]
             name = f"oracle_{secrets.token_hex(4)}"
             road = _roads[place] = OracleRoad(create(server, place, name), kafka.bootstrap, f"{name}.", directory)
             _open.callback(road.end)
-            road.start_worker(clock_interval_s="5", recheck_s="60")
+            road.start_worker(java_options=JAVA_OPTIONS, clock_interval_s="5", recheck_s="60")
             road.capture.wait_ready(120)
             road.worker.wait_ready()
         return _roads[place]

@@ -70,7 +70,7 @@ class Queries:
         if dice.chance(30):
             select = self._plain(_seen(dice.one(self._relations), self._alias()), 0)
             return self._asked(select.sql, self._check(select), "", {})
-        with_prefix, select = self._with() if dice.chance(15) else ("", self._select(2))
+        with_prefix, select = self._with() if dice.chance(15) else ("", self._select(2 if dice.chance(40) else 1))
         sql, check = with_prefix + select.sql, self._check(select)
         if dice.chance(40):
             sql, check = self._ordered(with_prefix + select.sql, select, check)
@@ -212,7 +212,7 @@ class Queries:
         dice = self._dice
         if not dice.chance(of_hundred):
             return ""
-        condition = Expressions(dice, sight.columns, self._parameters).condition(2)
+        condition = Expressions(dice, sight.columns, self._parameters).condition(2 if dice.chance(40) else 1)
         if depth > 0 and dice.chance(18):
             condition = f"{condition} {dice.one(('AND', 'AND', 'OR'))} {self._subquery_condition(sight)}"
         return f" WHERE {condition}"
@@ -244,7 +244,7 @@ class Queries:
 
     def _outputs(self, sight: Sight, least: int, most: int) -> list[Expression]:
         made = Expressions(self._dice, sight.columns, None)
-        return [made.any(2) for _ in range(self._dice.number(least, most))]
+        return [made.any(2 if self._dice.chance(40) else 1) for _ in range(self._dice.number(least, most))]
 
     def _plain(self, sight: Sight, depth: int) -> Select:
         dice, outputs = self._dice, self._outputs(sight, 1, 4)
