@@ -55,6 +55,8 @@ class Planner:
         self._waiting: dict[bytes, Planned] = {}
         self._later: dict[bytes, tuple[float, LiveTemplate]] = {}
         self._normalising: list[Future[Normalised]] = []
+        self._looking: Future[str] | None = None
+        self._rights = ""
 
     def ask(self, template: LiveTemplate) -> None:
         self._waiting.pop(template.id, None)
@@ -75,6 +77,21 @@ class Planner:
         for future in [one for one in self._normalising if one.done()]:
             self._normalising.remove(future)
             yield future.result()
+
+    def look_at_rights(self) -> None:
+        """Find out beside the loop whether grants, policies or roles are other ones."""
+        if self._looking is None:
+            self._looking = self._pool.submit(self._look)
+
+    def rights_changed(self) -> bool:
+        """Whether the last look found other rights than the one before it; said once."""
+        if self._looking is None or not self._looking.done():
+            return False
+        future, self._looking = self._looking, None
+        if isinstance(future.exception(), PostgresUnreachable):
+            return False
+        before, self._rights = self._rights, future.result()
+        return before not in ("", self._rights)
 
     def forget(self, template_id: bytes) -> None:
         for asked in (self._waiting, self._again, self._later):
@@ -118,6 +135,10 @@ class Planner:
         except Refused as refused:
             outcome = Failure(refused.sqlstate, refused.message)
         return Planned(template_id, self._emit_barrier(), outcome, tables)
+
+    def _look(self) -> str:
+        with self._reader() as reader:
+            return reader.rights()
 
     def _normalise(
         self, template_id: bytes, query: Query, types: Sequence[PgType], given: Mapping[bytes, ResultRow]

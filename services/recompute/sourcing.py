@@ -10,7 +10,7 @@ from proto.positions import Xid
 from services.recompute.core.live import Failure, LiveQuery
 from services.recompute.core.placing import Concern, place
 from services.recompute.core.result import Position
-from services.recompute.inbound.changes import CommitLog
+from services.recompute.inbound.changes import Commit, CommitLog
 from services.recompute.inbound.source import Ran, RanBadly, Source
 from services.recompute.telling import Telling
 from services.recompute.ticking import new_result
@@ -24,8 +24,8 @@ Answer: TypeAlias = Ran | RanBadly
 class Tracked:
     """A query that PostgreSQL runs: the commits that concern it and that its last answer did not contain."""
 
-    def __init__(self, live: LiveQuery, since: Position, committed_before: Sequence[Xid]) -> None:
-        self.live, self.since = live, since
+    def __init__(self, live: LiveQuery, committed_before: Sequence[Xid]) -> None:
+        self.live = live
         # The first answer must contain all that the log had shown before.
         self.committed_before = committed_before
         self.concerns: list[Concern] = []
@@ -55,7 +55,7 @@ class Sourcing:
     def track(self, live: LiveQuery) -> None:
         """From now on PostgreSQL runs it."""
         if live.id not in self._tracked:
-            self._tracked[live.id] = Tracked(live, self._log.position, self._log.commits.known())
+            self._tracked[live.id] = Tracked(live, self._log.commits.known())
             self._source.ask(live.id, live.query)
 
     def untrack(self, query_id: bytes) -> None:
@@ -63,11 +63,13 @@ class Sourcing:
             self._waiting.pop(query_id, None)
             self._source.forget(query_id)
 
-    def concern(self, live: LiveQuery, position: Position, xid: Xid, *, resets: bool) -> None:
+    def concern(self, live: LiveQuery, commit: Commit, *, resets: bool) -> None:
         """A commit touched what the query reads."""
         tracked = self._tracked.get(live.id)
         if tracked is not None:
-            tracked.concerns.append(Concern(position=position, xid=xid, resets=resets))
+            tracked.concerns.append(
+                Concern(before=commit.before, position=commit.position, xid=commit.xid, resets=resets)
+            )
             self._source.ask(live.id, live.query)
 
     def is_current(self, live: LiveQuery) -> bool:
@@ -103,7 +105,7 @@ class Sourcing:
         if placed is None:
             self._source.ask(live.id, live.query)
             return
-        position = tracked.since = placed
+        position = placed
         if isinstance(answer, RanBadly):
             self._telling.fail(live, Failure(answer.sqlstate, answer.message))
         else:
@@ -130,9 +132,8 @@ class Sourcing:
         if contained is None:
             return None
         tracked.committed_before = ()
-        last = tracked.concerns[contained - 1].position if contained else tracked.since
         del tracked.concerns[:contained]
-        return last if tracked.concerns else self._log.position
+        return tracked.concerns[0].before if tracked.concerns else self._log.position
 
     def _set_timer(self, tracked: Tracked, answer: Answer) -> None:
         plan = tracked.live.template.plan

@@ -44,33 +44,43 @@ class Telling:
             live.told = failed_at(error)
 
     def answer(self, live: LiveQuery, *, is_current: bool) -> None:
-        """Whole results for those who asked and whose barrier the log has passed."""
+        """Whole results for those who asked and whose barrier the log has passed.
+
+        `is_current`: the result is the state at the place where the log stands.
+        """
         for request_id, request in list(live.requests.items()):
+            barrier_lsn = self._barrier_lsn(request)
             if live.failure is not None:
                 error = self._error(live, live.failure)
                 self._metrics.deltas.inc(self._deltas.answer(request.wanted, [error]))
                 # Whoever stands at an error is told the next good state.
                 live.told = failed_at(error)
-            elif live.result is not None and is_current and self._is_due(request):
+            elif live.result is None or barrier_lsn is None:
+                continue
+            elif is_current:
                 # Readers who stand at an earlier commit must be able to go on together with this one.
                 self.tell(live.result.progress(self._log.position))
+                self._metrics.deltas.inc(self._deltas.answer(request.wanted, live.result.whole()))
+            elif live.result.position.lsn >= barrier_lsn:
                 self._metrics.deltas.inc(self._deltas.answer(request.wanted, live.result.whole()))
             else:
                 continue
             del live.requests[request_id]
             self.answered.add(request_id)
 
-    def _is_due(self, request: Request) -> bool:
+    def _barrier_lsn(self, request: Request) -> int | None:
+        """Where the barrier of the request, or one behind it, stands in the log; None while it does not."""
+        if not request.wanted.barrier_id:
+            return 0
         barriers = self._log.barriers
-        if not request.wanted.barrier_id or request.wanted.barrier_id in barriers or request.own_barrier in barriers:
-            return True
-        if request.own_barrier is None and self._clock() - request.since_s > self._barrier_wait_s:
+        found = barriers.get(request.wanted.barrier_id) or barriers.get(request.own_barrier or "")
+        if found is None and request.own_barrier is None and self._clock() - request.since_s > self._barrier_wait_s:
             # It may have passed before we began to read; one that we emit now is behind it in any case.
             try:
                 request.own_barrier = self._emit_barrier()
             except PostgresUnreachable:
                 request.since_s = self._clock()
-        return False
+        return found
 
     def _error(self, live: LiveQuery, failure: Failure) -> Delta:
         position = self._log.position if live.told is None else live.told.next_position(self._log.position)

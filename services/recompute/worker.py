@@ -54,7 +54,7 @@ class Worker:
         self._planner, self._tables, self._ticking = planner, tables, ticking
         self._sourcing, self._telling = sourcing, telling
         self._metrics, self._events, self._clock = metrics, events, clock
-        self._recheck_s, self._next_recheck_s = recheck_s, clock() + recheck_s
+        self._recheck_s, self._next_recheck_s = recheck_s, clock()
         self._queries: dict[bytes, LiveQuery] = {}
         self._templates: dict[bytes, LiveTemplate] = {}
         self._interest = Interest()
@@ -90,8 +90,8 @@ class Worker:
             self._sourcing.track(live)
         self._sourcing.turn()
         for live in self._queries.values():
-            if live.requests:
-                self._telling.answer(live, is_current=self._is_current(live))
+            if live.requests and not live.template.is_in_doubt:
+                self._telling.answer(live, is_current=not live.is_by_postgres or self._sourcing.is_current(live))
         self._recheck()
         self._tables.upkeep()
         for partition in self._deltas.due_for_checkpoint():
@@ -114,11 +114,6 @@ class Worker:
         self._planner.close()
         self._sourcing.close()
         self._tables.close()
-
-    def _is_current(self, live: LiveQuery) -> bool:
-        if live.template.is_in_doubt:
-            return False
-        return self._sourcing.is_current(live) if live.is_by_postgres else live.result is not None
 
     def _take_over(self, partitions: tuple[int, ...]) -> None:
         for partition, emitted in self._deltas.take_over(partitions, self._log.history):
@@ -308,7 +303,7 @@ class Worker:
         for template, resets in touched.values():
             template.is_touched = True
             for live in template.members.values():
-                self._sourcing.concern(live, commit.position, commit.xid, resets=resets)
+                self._sourcing.concern(live, commit, resets=resets)
 
     def _schema_changed(self, mark: SchemaMark) -> list[LiveTemplate]:
         """Any DDL may change what a query means: all are planned anew; those that depend on it wait for that."""
@@ -345,10 +340,12 @@ class Worker:
                     live.suspend()
 
     def _recheck(self) -> None:
-        """Rights, policies and roles change without a mark in the log."""
+        """Rights, policies and roles may change without a mark in the log."""
         now_s = self._clock()
         if now_s >= self._next_recheck_s:
             self._next_recheck_s = now_s + self._recheck_s
+            self._planner.look_at_rights()
+        if self._planner.rights_changed():
             for template in self._templates.values():
                 self._planner.ask(template)
 

@@ -12,6 +12,8 @@ from services.recompute.core.result import Position
 class Concern(Struct, frozen=True):
     """A commit that touched what the query reads."""
 
+    # Where the log stood before it, and behind it.
+    before: Position
     position: Position
     xid: Xid
     # It emptied or altered a table: such a change shows at once, also to snapshots that do not see its commit.

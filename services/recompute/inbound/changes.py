@@ -34,6 +34,8 @@ class Commit(Struct, frozen=True):
     position: Position
     xid: Xid
     events: tuple[TableEvent, ...]
+    # Where the log stood before it.
+    before: Position
 
     @property
     def ddl(self) -> tuple[SchemaMark, ...]:
@@ -95,9 +97,9 @@ class CommitLog:
                 if len(self.barriers) > REMEMBERED_BARRIERS:
                     self.barriers.popitem(last=False)
             case Committed():
-                self.position = Position(event.commit_lsn, event.commit_time_us)
+                before, self.position = self.position, Position(event.commit_lsn, event.commit_time_us)
                 self.commits.passed(event.xid)
                 events, self._open = tuple(self._open), []
-                yield Commit(self.position, event.xid, events)
+                yield Commit(self.position, event.xid, events, before)
             case _:
                 pass

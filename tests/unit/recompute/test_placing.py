@@ -10,7 +10,7 @@ from services.recompute.core.result import Position
 
 
 def concern(xid: int, *, resets: bool = False) -> Concern:
-    return Concern(position=Position(Lsn(xid), xid), xid=Xid(xid), resets=resets)
+    return Concern(before=Position(Lsn(xid - 1), 0), position=Position(Lsn(xid), xid), xid=Xid(xid), resets=resets)
 
 
 def test_an_answer_stands_behind_the_commits_that_it_contains():
