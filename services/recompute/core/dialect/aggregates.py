@@ -1,37 +1,16 @@
-"""GROUP BY and the aggregate functions."""
+"""GROUP BY: the step from rows to groups."""
 
 from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 from sqlglot import exp
 
-from services.recompute.core.catalog import Collation, PgType
+from services.recompute.core.catalog import PgType
 from services.recompute.core.certainty import Place
-from services.recompute.core.dialect.forms import equality_key, is_one_text, ordering_key
-from services.recompute.core.dialect.numerics import NARROW, as_decimal, digits_of, numeric_text, scale_sql
-from services.recompute.core.dialect.ordering import check_distinct, sort_key
-from services.recompute.core.dialect.scope import DIALECT, Block, at, is_aggregate, parameter_of, place_of
-from services.recompute.core.dialect.typed import (
-    BOOL,
-    FLOAT8,
-    FLOATS,
-    INT8,
-    NUMERIC,
-    STRINGS,
-    TEXT,
-    Typed,
-    Untranslatable,
-)  # fmt: skip
-
-
-class Call(Struct, frozen=True):
-    """An aggregate in Spark: the calls that it needs, and the value made of what they give."""
-
-    calls: tuple[str, ...]
-    value: Callable[[Sequence[str]], Typed]
-    # What a call gives where there are no rows, if it is not NULL.
-    empty: str | None = None
+from services.recompute.core.dialect.aggregates_calls import Call, call_of
+from services.recompute.core.dialect.ordering import check_distinct
+from services.recompute.core.dialect.scope import Block, at, parameter_of, place_of
+from services.recompute.core.dialect.typed import FLOATS, TEXT, Typed, Untranslatable
 
 
 class Grouping:
@@ -52,6 +31,7 @@ class Grouping:
             self._add_key(node)
         self.places = frozenset(place for place in map(place_of, self._nodes) if place is not None)
         self.written = len(self._nodes)
+        block.group_places = self.places
 
     def _add_key(self, node: exp.Expr) -> None:
         if node.find(exp.Query):
@@ -174,187 +154,3 @@ class Grouping:
         if self._uses_parameters:
             inner += f" JOIN ⟦params⟧ AS {self._parameters} ON {self.name}.q = {self._parameters}.q"
         return inner
-
-
-def call_of(node: exp.Expr, block: Block, *, windowed: bool = False) -> Call:
-    """An aggregate call over the block's rows, with its FILTER."""
-    if isinstance(node, exp.Filter):
-        if windowed:
-            raise Untranslatable("FILTER of a window")
-        inside = call_of(node.this, block)
-        condition = _plain(node.expression.this, block).sql
-        calls = tuple(f"{call} FILTER (WHERE {condition})" for call in inside.calls)
-        return Call(calls, inside.value, inside.empty)
-    if isinstance(node, exp.WithinGroup):
-        raise Untranslatable(f"aggregate {node.this.sql(dialect=DIALECT)}")
-    if isinstance(node, exp.Count):
-        return _count(node, block, windowed=windowed)
-    if isinstance(node, exp.GroupConcat) and not windowed:
-        return _string_agg(node, block)
-    distinct, argument = _argument(node)
-    typed = _plain(argument, block, windowed=windowed)
-    if typed.deferred:
-        raise Untranslatable("aggregate of a quotient")
-    match node:
-        case exp.Sum():
-            return _sum(typed, distinct)
-        case exp.Avg():
-            return _avg(typed, distinct)
-        case exp.Min() | exp.Max():
-            return _extreme("min" if isinstance(node, exp.Min) else "max", typed, block)
-        case exp.LogicalAnd() | exp.LogicalOr() | exp.Anonymous():
-            if typed.type != BOOL:
-                raise Untranslatable("bool_and of another type")
-            name = "bool_or" if isinstance(node, exp.LogicalOr) else "bool_and"
-            return Call((f"{name}({typed.sql})",), lambda sql: Typed(sql=sql[0], type=BOOL))
-    raise Untranslatable(f"aggregate {node.sql(dialect=DIALECT)}")
-
-
-def _argument(node: exp.Expr) -> tuple[str, exp.Expr]:
-    argument = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
-    if isinstance(argument, exp.Distinct):
-        if len(argument.expressions) != 1 or argument.args.get("on"):
-            raise Untranslatable("DISTINCT over several values")
-        return "DISTINCT ", argument.expressions[0]
-    if isinstance(argument, exp.Order):
-        raise Untranslatable("ORDER BY in an aggregate")
-    return "", argument
-
-
-def _plain(node: exp.Expr, block: Block, *, windowed: bool = False) -> Typed:
-    """An aggregate's argument; one over outer columns alone would be an aggregate of that outer query."""
-    columns = [column for column in node.find_all(exp.Column) if not isinstance(column.this, exp.Star)]
-    if node.find(exp.Query):
-        raise Untranslatable("subquery in an aggregate")
-    if windowed:
-        return block.translate(node)
-    if columns and all(place_of(column) is None and block.lookup(column) is None for column in columns):
-        raise Untranslatable("aggregate of an outer query")
-    if any(is_aggregate(inner) for inner in node.walk()):
-        raise Untranslatable("aggregate in an aggregate")
-    typed = block.translate(node)
-    if typed.text is not None:
-        raise Untranslatable("aggregate of a literal")
-    return typed
-
-
-def _count(node: exp.Count, block: Block, *, windowed: bool) -> Call:
-    if node.expressions:
-        raise Untranslatable("count of several values")
-    if node.this is None or isinstance(node.this, exp.Star):
-        call = "count(1)"
-    else:
-        distinct, argument = _argument(node)
-        typed = _plain(argument, block, windowed=windowed)
-        call = f"count({distinct}{equality_key(typed) if distinct else typed.sql})"
-    return Call((call,), lambda sql: Typed(sql=sql[0], type=INT8), empty="0L")
-
-
-def _sum(typed: Typed, distinct: str) -> Call:
-    call = f"sum({distinct}{typed.sql})"
-    match typed.type.name:
-        case "int2" | "int4":
-            return Call((call,), lambda sql: Typed(sql=sql[0], type=INT8))
-        case "int8":
-            # More than a bigint holds makes Spark fail; PostgreSQL then has the answer.
-            return Call(
-                (call,), lambda sql: Typed(sql=f"CAST({sql[0]} AS DECIMAL(19,0))", type=NUMERIC, digits=(19, 0))
-            )
-        case "numeric":
-            return _sum_of_numeric(typed, distinct)
-        case "float8":
-            return Call((call,), lambda sql: _finite(sql[0]))
-    raise Untranslatable(f"sum of {typed.type.name}")
-
-
-def _sum_of_numeric(typed: Typed, distinct: str) -> Call:
-    """PostgreSQL prints a sum with the greatest scale that was added."""
-    held = as_decimal(typed, NARROW)
-    assert held.digits is not None
-    precision, scale = held.digits
-    digits = (min(38, precision + 10), scale)
-    call = f"sum({distinct}{held.sql})"
-    if held.printed_scale is None:
-        return Call((call,), lambda sql: Typed(sql=sql[0], type=NUMERIC, digits=digits))
-    return Call(
-        (call, f"max({scale_sql(held)})"),
-        lambda sql: Typed(sql=sql[0], type=NUMERIC, digits=digits, printed_scale=sql[1]),
-    )
-
-
-def _finite(sql: str) -> Typed:
-    """A float sum. What Spark calls infinity is an error in PostgreSQL, or one of its inputs: it is asked."""
-    checked = f"CASE WHEN abs({sql}) = double('Infinity') THEN raise_error('infinite sum') ELSE {sql} END"
-    return Typed(sql=checked, type=FLOAT8, unstable=True)
-
-
-def _avg(typed: Typed, distinct: str) -> Call:
-    count = f"count({distinct}{typed.sql})"
-    total = _sum(typed, distinct)
-    if typed.type.name == "float8":
-        return Call(
-            (*total.calls, count),
-            lambda sql: replace(_finite(sql[0]), sql=f"({_finite(sql[0]).sql} / nullif({sql[-1]}, 0))"),
-        )
-    # PostgreSQL divides sum by count and decides the scale by their digits: rendering does that.
-    return Call(
-        (*total.calls, count),
-        lambda sql: Typed(
-            sql=f"concat({numeric_text(_as_numeric(total.value(sql)))}, ' ', CAST({sql[-1]} AS STRING), ' /')",
-            type=NUMERIC,
-            deferred=True,
-        ),
-    )
-
-
-def _as_numeric(total: Typed) -> Typed:
-    return total if total.type.name == "numeric" else Typed(sql=total.sql, type=NUMERIC, digits=(19, 0))
-
-
-def _extreme(name: str, typed: Typed, block: Block) -> Call:
-    if typed.type.name == "bpchar" or typed.type.name == "bool":
-        raise Untranslatable(f"{name} of {typed.type.name}")
-    ordering_key(typed, block)
-    if not is_one_text(typed) and typed.type.name not in FLOATS:
-        raise Untranslatable(f"{name} of {typed.type.name}")
-    type = typed.type
-    result = replace(type, modifier=-1)
-    if type.name in STRINGS:
-        result = replace(TEXT, collation=type.collation)
-    digits = digits_of(typed) if type.name == "numeric" else None
-    return Call((f"{name}({typed.sql})",), lambda sql: Typed(sql=sql[0], type=result, digits=digits))
-
-
-def _string_agg(node: exp.GroupConcat, block: Block) -> Call:
-    argument, order, distinct = node.this, [], ""
-    separator = node.args.get("separator")
-    if isinstance(argument, exp.Order):
-        order, argument = list(argument.expressions), argument.this
-    if isinstance(argument, exp.Distinct):
-        distinct, argument = "DISTINCT ", argument.expressions[0]
-    if not isinstance(separator, exp.Literal) or not separator.is_string:
-        raise Untranslatable("separator of string_agg that is no literal")
-    if order and isinstance(separator, exp.Order):
-        raise Untranslatable("string_agg")
-    typed = _plain(argument, block)
-    if typed.type.name not in ("text", "varchar", "name"):
-        raise Untranslatable(f"string_agg of {typed.type.name}")
-    if distinct:
-        check_distinct(typed)
-    between = block.translate(separator)
-    keys = [sort_key(ordered, _plain(ordered.this, block), block) for ordered in order]
-    # Rows that tie in the order may come either way, unless they tie in the text itself.
-    is_stable = any(key.sql == typed.sql for key in keys)
-    by = [key.over(key.sql) for key in keys]
-    if not is_stable and not distinct:
-        by.append(f"{typed.sql} ASC NULLS LAST")
-    elif not keys:
-        by = [f"{typed.sql} ASC NULLS LAST"]
-    type = replace(TEXT, collation=typed.type.collation if typed.type.collation != Collation.NONE else block.collation)
-    literal = between.sql if between.text is None else _quoted(between.text)
-    call = f"listagg({distinct}{typed.sql}, {literal}) WITHIN GROUP (ORDER BY {', '.join(by)})"
-    return Call((call,), lambda sql: Typed(sql=sql[0], type=type, unstable=not is_stable))
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

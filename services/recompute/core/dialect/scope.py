@@ -98,6 +98,8 @@ class Block:
         self.facts = Facts(keys={}, equal=[], fixed=set(), single=[])
         self.nullable: set[str] = set()
         self.grouping: Grouping | None = None
+        # Columns that the rows of one group have in common.
+        self.group_places: frozenset[Place] = frozenset()
         self.windows: Mapping[str, exp.Window] = {}
         self.used: set[Origin] = set()
         self.tables: set[int] = set()
@@ -156,7 +158,9 @@ class Block:
             from services.recompute.core.dialect.windows import window
 
             return window(node, self)
-        if isinstance(node, exp.Filter | exp.WithinGroup) or is_aggregate(node):
+        if isinstance(node, exp.WithinGroup):
+            raise Untranslatable(f"aggregate {node.this.sql(dialect=DIALECT)}")
+        if isinstance(node, exp.Filter) or is_aggregate(node):
             if self.grouping is None:
                 raise Untranslatable(f"aggregate {node.sql(dialect=DIALECT)} of an outer query")
             return self.grouping.aggregate(node)

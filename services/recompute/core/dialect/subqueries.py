@@ -32,6 +32,8 @@ def subquery(node: exp.Expr, block: Block) -> Typed:
 def _translated(node: exp.Expr, block: Block, *, with_values: bool = True) -> Query:
     while isinstance(node, exp.Subquery) and not any(node.args.get(part) for part in ("alias", "joins", "with_")):
         node = node.this
+    if not isinstance(node, exp.Query):
+        raise Untranslatable("ANY or ALL over an array")
     query = block.world.query(node, block, block.ctes, False)
     block.used |= query.reads
     block.tables |= query.tables

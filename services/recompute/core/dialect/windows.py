@@ -4,7 +4,8 @@ from msgspec.structs import replace
 from sqlglot import exp
 
 from services.recompute.core.certainty import follows, tells_apart
-from services.recompute.core.dialect.aggregates import call_of
+from services.recompute.core.dialect.aggregates_calls import call_of
+from services.recompute.core.dialect.casts import coerced
 from services.recompute.core.dialect.forms import equality_key
 from services.recompute.core.dialect.numerics import digits_of
 from services.recompute.core.dialect.ordering import SortKey, sort_key
@@ -156,12 +157,16 @@ def _shown(typed: Typed, sql: str) -> Typed:
 def _neighbour(function: exp.Expr, over: str, block: Block) -> Typed:
     typed = _value(function.this, block)
     offset = function.args.get("offset")
-    if function.args.get("default") is not None:
-        raise Untranslatable("default of lag and lead")
     if offset is not None and not (isinstance(offset, exp.Literal) and offset.name.isdigit()):
         raise Untranslatable("offset of lag and lead")
     steps = 1 if offset is None else int(offset.name)
-    return _shown(typed, f"{_NEIGHBOURS[type(function)]}({typed.sql}, {steps}) {over}")
+    default = ""
+    if function.args.get("default") is not None:
+        beyond = coerced(block.translate(function.args["default"]), replace(typed.type, modifier=-1))
+        if beyond.type.oid != typed.type.oid or typed.type.name == "numeric":
+            raise Untranslatable("default of lag and lead")
+        default = f", {beyond.sql}"
+    return _shown(typed, f"{_NEIGHBOURS[type(function)]}({typed.sql}, {steps}{default}) {over}")
 
 
 def _of_frame(function: exp.Expr, over: str, block: Block) -> Typed:
