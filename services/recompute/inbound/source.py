@@ -13,7 +13,7 @@ from proto.tidewire.v1.queries_pb2 import Query
 from services.chassis.postgres import Postgres, PostgresRefused, PostgresUnreachable, failure
 from services.recompute.core.budget import Budget, Due, Turns
 from services.recompute.inbound.source_run import Limits, Postponed, Ran, RanBadly, run
-from services.recompute.inbound.subscriber import opened
+from services.recompute.inbound.subscriber import opened, statement, types_of
 
 __all__ = ["Ran", "RanBadly", "Source"]
 
@@ -29,6 +29,15 @@ class _Connected(Struct):
     idle_since_s: float
 
 
+class _Examined(Struct, frozen=True):
+    """All that decides which code a statement runs."""
+
+    role: str
+    search_path: tuple[str, ...]
+    sql: str
+    parameter_types: tuple[int, ...]
+
+
 class Source:
     """`ask` and `ran` never wait; the runs are in threads of their own, their connections are kept by role."""
 
@@ -37,7 +46,7 @@ class Source:
         self._limits = Limits(budget.statement_timeout_ms, budget.max_rows)
         self._turns = Turns(budget)
         self._queries: dict[bytes, Query] = {}
-        self._examined_s: dict[bytes, float] = {}
+        self._examined_s: dict[bytes, tuple[_Examined, float]] = {}
         self._idle: dict[str, list[_Connected]] = {}
         self._finished: deque[Ran | RanBadly] = deque()
         self._changed = Condition()
@@ -126,8 +135,9 @@ class Source:
         return answer
 
     def _run(self, kept: _Connected, query_id: bytes, query: Query) -> Ran | RanBadly:
-        examined_s = self._examined_s.get(query_id)
-        is_examined = not kept.is_quiet and examined_s is not None and self._clock() < examined_s + REEXAMINE_S
+        examined = _Examined(query.role, tuple(query.search_path), statement(query), tuple(types_of(query)))
+        known, at_s = self._examined_s.get(query_id, (None, 0.0))
+        is_examined = not kept.is_quiet and known == examined and self._clock() < at_s + REEXAMINE_S
         answer = run(
             kept.connection,
             query_id,
@@ -137,7 +147,7 @@ class Source:
             is_examined=is_examined,
         )
         if isinstance(answer, Ran) and not is_examined:
-            self._examined_s[query_id] = self._clock()
+            self._examined_s[query_id] = (examined, self._clock())
         return answer
 
     def _rest(self, trouble: str) -> None:

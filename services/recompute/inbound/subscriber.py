@@ -12,6 +12,7 @@ from proto.tidewire.v1.queries_pb2 import Query
 from services.chassis.parsed import keep_out_of_the_server_log, set_local
 from services.chassis.postgres import Postgres, connect
 from services.chassis.snapshot import Snapshot
+from services.recompute.core.refusal import Refused
 
 APPLICATION_NAME = "tidewire recompute"
 _MOMENT = """
@@ -84,7 +85,9 @@ def texts_of(text: TextSettings) -> dict[str, str]:
 def statement(query: Query) -> str:
     """The template, with the subscription's filter around it."""
     bare = query.template_sql.strip().removesuffix(";").strip()
-    return f"SELECT * FROM (\n{bare}\n) AS result WHERE (\n{query.filter}\n)" if query.filter else bare
+    whole = f"SELECT * FROM (\n{bare}\n) AS result WHERE (\n{query.filter}\n)" if query.filter else bare
+    _refuse_zero(whole.encode())
+    return whole
 
 
 def types_of(query: Query) -> list[int]:
@@ -92,7 +95,15 @@ def types_of(query: Query) -> list[int]:
 
 
 def values_of(query: Query) -> list[bytes | None]:
+    for parameter in query.parameters:
+        _refuse_zero(parameter.value)
     return [parameter.value if parameter.HasField("value") else None for parameter in query.parameters]
+
+
+def _refuse_zero(text: bytes) -> None:
+    """PostgreSQL has no such character, and libpq would read only what stands before it."""
+    if b"\0" in text:
+        raise Refused("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
 
 
 def quoted(name: str) -> str:

@@ -139,6 +139,7 @@ def test_syntax_errors_and_missing_things_are_in_postgresql_s_words(describe):
         ("SELECT FROM WHERE", "42601", 'syntax error at or near "WHERE"'),
         ("SELECT * FROM nowhere", "42P01", 'relation "nowhere" does not exist'),
         ("SELECT nothing FROM item", "42703", 'column "nothing" does not exist'),
+        ("SELECT 1\0 + 1", "22021", 'invalid byte sequence for encoding "UTF8": 0x00'),
         ("SELECT 1; SELECT 2", "42601", "cannot insert multiple commands into a prepared statement"),
     ):
         with pytest.raises(Refused) as refusal:

@@ -135,6 +135,20 @@ def test_nothing_untrusted_is_run(source, admin):
     )
 
 
+def test_a_service_without_superuser_s_rights_does_the_same(admin, postgres_server):
+    admin.execute("DROP ROLE IF EXISTS plain_service; CREATE ROLE plain_service LOGIN PASSWORD 'x' IN ROLE reader")
+    dsn = postgres_server.dsn_of(admin.info.dbname, "plain_service", "x")
+    one = Source(Postgres(dsn=dsn), Budget(**QUICK))
+    try:
+        query = query_of("SELECT current_user, count(*) FROM item")
+        assert [asked(one, query).rows, asked(one, query).rows] == [[(b"reader", b"2")]] * 2
+        assert asked(one, query_of("SELECT 1", role="other")).message == 'permission denied to set role "other"'
+        assert asked(one, query_of("SELECT pg_sleep(1)")).message.startswith("function pg_sleep() has effects")
+    finally:
+        one.close()
+        admin.execute("DROP ROLE plain_service")
+
+
 def test_the_snapshot_tells_which_commits_the_answer_contains(source, admin, database):
     with psycopg.connect(database) as late:
         late.execute("INSERT INTO item VALUES (3)")
