@@ -111,7 +111,7 @@ def _described(connection: psycopg.Connection, query: Query, trusted_owners: tup
     # What only policies read.
     survey.add(parsed.rewritten_relations - survey.oids)
     named = {key: relations[oid] for key, oid in written.items() if oid in relations}
-    found = depends(functions_of(connection, parsed), parsed.value_functions)
+    found = depends(statement(query), functions_of(connection, parsed), parsed.value_functions)
     others = connection.execute(
         catalog_statement("strangers"), {"operators": list(parsed.operators), "objects": list(parsed.user_objects)}
     ).fetchall()

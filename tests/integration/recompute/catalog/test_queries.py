@@ -47,6 +47,8 @@ def test_the_database_s_collation_is_told(describe):
         ("SELECT now()", (True, "", "")),
         ("SELECT 1 FROM item WHERE at > CURRENT_DATE", (True, "", "")),
         ("SELECT age(at) FROM item", (True, "", "")),
+        ("SELECT 1 FROM item WHERE at > 'today'", (True, "", "")),
+        ("SELECT 'buy now', 'today''s'", (False, "", "")),
         ("SELECT random()", (False, "random()", "")),
         ("SELECT pg_database_size('postgres')", (False, "", "pg_database_size()")),
         ("SELECT stock()", (False, "", "stock()")),
