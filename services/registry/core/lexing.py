@@ -135,6 +135,8 @@ def _gap(before: Token, token: Token) -> str:
     if token.kind is Kind.STRING and before.kind in (Kind.STRING, Kind.OTHER_STRING):
         return "\n" if token.on_new_line else " "
     names = (Kind.WORD, Kind.QUOTED_NAME)
+    if token.text == "::" and before.kind is Kind.SIGN and before.text not in (")", "]"):
+        return " "
     if token.text in (",", ")", "]", "[", "::"):
         return " " if token.text == "[" and _NOT_CALLED.fullmatch(before.text) else ""
     if before.text in ("(", "[", "::"):

@@ -13,7 +13,6 @@ from functools import lru_cache
 import sqlglot
 from msgspec import Struct
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from proto.tidewire.v1.commands_pb2 import Parameter
 from services.registry.core.lexing import Kind, Token, Unlexed, same, tokens, written
@@ -23,6 +22,8 @@ INT4, INT8, NUMERIC, UNKNOWN = 23, 20, 1700, 705
 MOST_IN_LIST = 16
 MOST_LIFTED = 200
 REMEMBERED = 4096
+# A longer text is a program's, which will hardly share its template.
+MOST_CHARACTERS = 20_000
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 # What may stand directly before and behind a literal that is a whole operand: all bind less than a comparison does.
@@ -49,13 +50,17 @@ class Lifted(Struct, frozen=True):
         return [Parameter(value=value, type_oid=oid) for value, oid in zip(self.values, self.types, strict=True)]
 
 
-@lru_cache(REMEMBERED)
 def lifted(sql: str, given: int) -> Lifted:
     """The template of a query that has `given` parameters already; the lifted ones follow them."""
+    return _lifted(sql, given) if len(sql) <= MOST_CHARACTERS else Lifted(sql)
+
+
+@lru_cache(REMEMBERED)
+def _lifted(sql: str, given: int) -> Lifted:
     try:
         words = _statement(sql)
     except Unlexed:
-        return Lifted(sql.strip())
+        return Lifted(sql)
     numbers = [int(word.text[1:]) for word in words if word.kind is Kind.PARAMETER]
     places = _liftable(words) if max(numbers, default=0) <= given else []
     template, values, types = list(words), [], []
@@ -70,19 +75,18 @@ def lifted(sql: str, given: int) -> Lifted:
     template = [word for word in template if word.text]
     text = written(template)
     if not same(_statement(text), template):
-        return Lifted(sql.strip())
+        return Lifted(sql)
     return Lifted(text, tuple(values), tuple(types))
 
 
-@lru_cache(REMEMBERED)
 def normalised(sql: str) -> str:
     """The text in its one form, nothing lifted: spaces, comments and the case of plain words have no meaning."""
     try:
         words = tokens(sql)
         text = written(words)
-        return text if same(tokens(text), words) else sql.strip()
+        return text if same(tokens(text), words) else sql
     except Unlexed:
-        return sql.strip()
+        return sql
 
 
 def _statement(sql: str) -> list[Token]:
@@ -119,7 +123,7 @@ def _liftable(words: list[Token]) -> list[int]:
         probe[place] = Token(words[place].kind, f"'{number}'" if words[place].kind is Kind.STRING else number)
     try:
         tree = sqlglot.parse_one(written(probe), dialect="postgres")
-    except (SqlglotError, RecursionError):
+    except Exception:  # whatever a client's text does to the parser, it must not stop the registry
         return []
     if not isinstance(tree, exp.Query):
         return []

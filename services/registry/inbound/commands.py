@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import faust
+from google.protobuf.message import DecodeError
 
 from proto.tidewire.v1.commands_pb2 import Command
 from proto.topics import COMMANDS
@@ -40,7 +41,7 @@ def listen(
             if not events:
                 return  # of a partition that went from us; its next owner reads them
             try:
-                batch = [COMMANDS.decode(event.value) for event in events]
+                batch = [command for event in events if (command := _decoded(event.value)) is not None]
                 await carry_out(batch, tenure=tenure(), end=events[-1].message.offset + 1)
             except Superseded:
                 return
@@ -55,3 +56,11 @@ def listen(
         except* Exception as errors:
             # Faust would start the agent anew without the commands that it took; a new process reads them again.
             await app.crash(errors.exceptions[0])
+
+
+def _decoded(value: bytes) -> Command | None:
+    """None for what no gateway of ours has written: it would stop every registry that reads it."""
+    try:
+        return COMMANDS.decode(value)
+    except DecodeError:
+        return None
