@@ -156,11 +156,26 @@ def note_condition(condition: exp.Expr, block: Block) -> None:
     """What WHERE says: which columns are equal, which have one value."""
     block.facts.equal += _equalities(condition, block)
     for part in _conjuncts(condition):
+        block.present |= _present(part, block)
         if isinstance(part, exp.EQ):
             for one, other in ((part.this, part.expression), (part.expression, part.this)):
                 place = place_of(block.resolved(one)) if isinstance(one, exp.Column) else None
                 if place is not None and _is_fixed(other) and _compares_exactly(place, block):
                     block.facts.fixed.add(place)
+
+
+def _present(part: exp.Expr, block: Block) -> set[Place]:
+    """The columns that are not NULL where a condition is true."""
+    if isinstance(part, exp.Not) and isinstance(part.this, exp.Is) and isinstance(part.this.expression, exp.Null):
+        sides = [part.this.this]
+    elif isinstance(part, exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
+        sides = [part.this, part.expression]
+    elif isinstance(part, exp.In | exp.Between):
+        sides = [part.this]
+    else:
+        return set()
+    places = (place_of(block.resolved(side)) for side in sides if isinstance(side, exp.Column))
+    return {place for place in places if place is not None}
 
 
 def _is_fixed(node: exp.Expr) -> bool:

@@ -104,9 +104,10 @@ def arranged(
     if not keys and not is_limited:
         return f"SELECT {_q(shared)}CAST(NULL AS BIGINT) AS ord{_listed(columns)} FROM ({sql})"
     if shared:
-        place = f"CAST(row_number() OVER (PARTITION BY q ORDER BY {', '.join(whole_order)}) AS BIGINT)"
+        # Bare, so that Spark sees that only the first few of each tuple are wanted.
+        place = f"row_number() OVER (PARTITION BY q ORDER BY {', '.join(whole_order)})"
         placed = f"SELECT {', '.join(shown)}, {place} AS at FROM ({sql})"
-        ord_sql = "at" if keys else "CAST(NULL AS BIGINT)"
+        ord_sql = "CAST(at AS BIGINT)" if keys else "CAST(NULL AS BIGINT)"
         skip = int(limit.skip or 0)
         bounds = ([f"at > {skip}"] if skip else []) + (
             [f"at <= {skip + int(limit.count)}"] if limit.count is not None else []

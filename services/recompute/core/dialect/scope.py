@@ -97,6 +97,8 @@ class Block:
         self.visible: list[tuple[str, exp.Expr]] = []
         self.facts = Facts(keys={}, equal=[], fixed=set(), single=[])
         self.nullable: set[str] = set()
+        # Columns that WHERE lets no NULL through for.
+        self.present: set[Place] = set()
         self.grouping: Grouping | None = None
         # Columns that the rows of one group have in common.
         self.group_places: frozenset[Place] = frozenset()

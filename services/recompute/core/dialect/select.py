@@ -42,6 +42,9 @@ _PARTS = frozenset(
     )
 )
 
+# Functions that give NULL for a NULL only.
+_STRICT = frozenset(("date_trunc", "lower", "upper", "length", "abs"))
+
 
 class Sorting(Struct, frozen=True):
     """ORDER BY: its keys, the expressions they come from, and for each the output column that it is, or -1."""
@@ -265,10 +268,19 @@ def _keys(items: Sequence[Item], outputs: Sequence[Typed], block: Block, *, whol
 
 
 def _not_null(item: Item, block: Block) -> bool:
-    place = place_of(block.resolved(item.node))
-    if place is None:
-        return isinstance(item.node, exp.Count)
-    return place[0] not in block.nullable and block.field_at(place).not_null
+    return _is_present(block.resolved(item.node), block)
+
+
+def _is_present(node: exp.Expr, block: Block) -> bool:
+    """Whether a value is never NULL, as far as that is seen easily."""
+    place = place_of(node)
+    if place is not None:
+        return place in block.present or (place[0] not in block.nullable and block.field_at(place).not_null)
+    if isinstance(node, exp.Anonymous) and str(node.this).lower() in _STRICT:
+        return all(_is_present(argument, block) for argument in node.expressions)
+    if isinstance(node, exp.Cast | exp.Paren):
+        return _is_present(node.this, block)
+    return isinstance(node, exp.Count) or (isinstance(node, exp.Literal) and not node.args.get("null"))
 
 
 def _staged(
