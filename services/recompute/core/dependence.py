@@ -10,7 +10,7 @@ from services.chassis.effects import Dependence, Function, dependence
 # SQLValueFunctionOp: CURRENT_DATE, then CURRENT_TIME, CURRENT_TIMESTAMP, LOCALTIME and LOCALTIMESTAMP, two of each.
 _CLOCK_VALUES = frozenset(range(9))
 # Literals that PostgreSQL reads as a moment relative to its own: 'today', 'tomorrow 12:00'.
-_CLOCK_LITERAL = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)(?:\s[^']*)?'", re.IGNORECASE)
+_CLOCK_LITERAL = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)(?:\s[^']*)?'(?!')", re.IGNORECASE)
 
 
 class Depends(Struct, frozen=True):
