@@ -46,7 +46,10 @@ def test_a_subscribe_right_after_a_commit_contains_it_while_others_write(road, c
             ),
             "shared": road.ask(long_known.query, barrier_id=barrier_id),
         }
-        road.until(lambda asked=asked: all(one.has_begun for one in asked.values()), f"first results of {number}")
+        road.until(
+            lambda asked=asked: all(one.has_begun for one in asked.values()),
+            lambda asked=asked: f"first results of {[name for name, one in asked.items() if not one.has_begun]}",
+        )
         own_row = (str(number).encode(),)
         assert asked["row-local"].seen[0].rows == Counter({own_row: 1})
         assert asked["full"].seen[0].rows == Counter({own_row: 1})

@@ -27,7 +27,7 @@ def test_a_dropped_table_invalidates_its_queries_in_words(road, connection, tabl
     assert follower.error.message == f"Subscription invalidated: table '{table}' was dropped"
     connection.execute(f"INSERT INTO {table}_other VALUES (1)")
     road.holds(bystander)
-    assert [seen.kind for seen in bystander.seen[1:]] == ["NET"]
+    assert [seen.kind for seen in bystander.seen[1:] if seen.kind != "PROGRESS"] == ["NET"]
 
 
 def test_a_dropped_column_ends_those_that_use_it_and_no_others(road, connection, table):
