@@ -34,6 +34,8 @@ class Held:
         self.load: Future[Loaded] | None = None
         # Changes that came while the rows were on their way.
         self.backlog: list[RowChanged | Truncated | ChangeUnwritable | SchemaChanged] = []
+        # A checkpoint is as good as PostgreSQL, until something was wrong with the rows.
+        self.may_restore = True
         self.retry_at_s = 0.0
         self.reloads: list[float] = []
         self.failed_loads = 0

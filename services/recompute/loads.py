@@ -8,6 +8,7 @@ from uuid import uuid4
 import msgspec
 import psycopg
 import pyarrow as pa
+from confluent_kafka import KafkaException
 from msgspec import Struct
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +30,7 @@ from services.recompute.inbound.copying import (
     Ticket,
     copy_part,
 )
+from services.recompute.inbound.origin import Origin
 from services.recompute.inbound.replay import Mark, Unrepeatable, replay
 from services.recompute.outbound.checkpoints import Checkpoint, Checkpoints
 from services.recompute.outbound.replica import schema_text
@@ -79,11 +81,13 @@ class Loads:
         copying: Copying,
         kafka: Kafka,
         checkpoints: Checkpoints,
+        origin: Origin,
         *,
         in_memory_rows: int,
         by_driver_bytes: int,
     ) -> None:
         self._session, self._copying, self._kafka, self._checkpoints = session, copying, kafka, checkpoints
+        self._origin = origin
         self._in_memory_rows, self._by_driver_bytes = in_memory_rows, by_driver_bytes
         self._pool = ThreadPoolExecutor(PARALLEL_LOADS, thread_name_prefix="base")
         self._closed = False
@@ -102,14 +106,16 @@ class Loads:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _restore(self, table: Table, history: int, committed: Sequence[Xid]) -> Loaded:
-        found = self._checkpoints.newest(table, history)
-        if found is not None:
-            checkpoint, path = found
+        if self._checkpoints.has_any(table):
             try:
+                found = self._checkpoints.newest(table, history, self._origin.name())
+                if found is None:
+                    return self._load(table, committed)
+                checkpoint, path = found
                 replayed = replay(self._kafka, _mark(checkpoint), table)
                 frame, count = cached(self._session, self._checkpoints.rows(path, table))
                 return Loaded(frame=frame, count=count, past=replayed.events, reached=replayed.lsn)
-            except (Unrepeatable, PySparkException):
+            except (Unrepeatable, PySparkException, KafkaException):
                 pass  # it was only an economy
         return self._load(table, committed)
 

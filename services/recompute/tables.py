@@ -20,6 +20,7 @@ from services.recompute.core.storage import Unstorable
 from services.recompute.held import Held, Phase
 from services.recompute.inbound.changes import Commit, CommitLog
 from services.recompute.inbound.copying import PART_BYTES, Copying, TableGone
+from services.recompute.inbound.origin import Origin
 from services.recompute.loads import BY_DRIVER_BYTES, Loaded, Loads, Unfit
 from services.recompute.outbound.checkpoints import Checkpoints
 from services.recompute.outbound.session import Spark
@@ -60,16 +61,18 @@ class Tables:
         limits = limits or Limits()
         self._session, self._log, self._events, self._clock = spark.session, log, events, clock
         checkpoints = Checkpoints(self._session, folder)
+        origin = Origin(postgres, kafka)
         copying = Copying(postgres, part_bytes=part_bytes)
         self._loads = Loads(
             self._session,
             copying,
             kafka,
             checkpoints,
+            origin,
             in_memory_rows=limits.in_memory,
             by_driver_bytes=by_driver_bytes,
         )
-        self._upkeep = Upkeep(self._session, checkpoints, log, limits, events, clock)
+        self._upkeep = Upkeep(self._session, checkpoints, origin, log, limits, events, clock)
         self._tables: dict[int, Held] = {}
         self._settled: list[Settled] = []
 
@@ -81,7 +84,7 @@ class Tables:
             return
         self.release(table.oid)
         held = self._tables[table.oid] = Held(self._session, table)
-        held.begin(self._loads.restore(table, self._log.history, self._log.commits.known()))
+        self._begin(held)
 
     def release(self, oid: int) -> None:
         held = self._tables.pop(oid, None)
@@ -93,7 +96,7 @@ class Tables:
         held = self._tables.get(oid)
         if held is not None:
             held.failed_loads = 0
-            self._begin(held, reason)
+            self._reload(held, reason)
 
     def is_ready(self, oid: int) -> bool:
         held = self._tables.get(oid)
@@ -157,9 +160,17 @@ class Tables:
         self._loads.close()
         self._upkeep.close()
 
-    def _begin(self, held: Held, reason: str) -> None:
+    def _begin(self, held: Held) -> None:
+        committed = self._log.commits.known()
+        if held.may_restore:
+            held.begin(self._loads.restore(held.table, self._log.history, committed))
+        else:
+            held.begin(self._loads.begin(held.table, committed))
+
+    def _reload(self, held: Held, reason: str) -> None:
         self._events.warning("table_reloaded", table=held.table.name, reason=reason)
-        held.begin(self._loads.begin(held.table, self._log.commits.known()))
+        held.may_restore = False
+        self._begin(held)
 
     def _diverged(self, held: Held, reason: str) -> None:
         now_s = self._clock()
@@ -168,7 +179,7 @@ class Tables:
             self._give_up(held, reason)
             return
         held.reloads.append(now_s)
-        self._begin(held, reason)
+        self._reload(held, reason)
 
     def _give_up(self, held: Held, reason: str) -> None:
         held.drop()
@@ -178,7 +189,7 @@ class Tables:
     def _settle(self, held: Held) -> None:
         if held.load is None:
             if self._clock() >= held.retry_at_s:
-                held.begin(self._loads.begin(held.table, self._log.commits.known()))
+                self._begin(held)
             return
         if not held.load.done():
             return

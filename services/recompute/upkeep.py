@@ -3,14 +3,19 @@
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import msgspec
+import psycopg
+from confluent_kafka import KafkaException
 from msgspec import Struct
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from structlog.typing import FilteringBoundLogger
 
 from proto.positions import Lsn
+from services.chassis.postgres import PostgresUnreachable
 from services.recompute.held import Held, Phase
 from services.recompute.inbound.changes import CommitLog
+from services.recompute.inbound.origin import Origin
 from services.recompute.loads import POOL, cached
 from services.recompute.outbound.checkpoints import Checkpoint, Checkpoints
 
@@ -45,12 +50,13 @@ class Upkeep:
         self,
         session: SparkSession,
         checkpoints: Checkpoints,
+        origin: Origin,
         log: CommitLog,
         limits: Limits,
         events: FilteringBoundLogger,
         clock: Callable[[], float],
     ) -> None:
-        self._session, self._checkpoints, self._log = session, checkpoints, log
+        self._session, self._checkpoints, self._origin, self._log = session, checkpoints, origin, log
         self._limits, self._events, self._clock = limits, events, clock
         self._resting_until_s = 0.0
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="upkeep")
@@ -92,6 +98,7 @@ class Upkeep:
             held.freeze()
         table = held.table
         checkpoint = Checkpoint(
+            origin="",
             oid=table.oid,
             columns=table.columns,
             key=table.key,
@@ -105,7 +112,7 @@ class Upkeep:
         self, held: Held, checkpoint: Checkpoint, frame: DataFrame, is_rebase: bool
     ) -> tuple[DataFrame, int] | None:
         self._session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
-        path = self._checkpoints.write(checkpoint, frame)
+        path = self._checkpoints.write(msgspec.structs.replace(checkpoint, origin=self._origin.name()), frame)
         # Read back: a base that rests on files does not drag the bases before it along.
         base = cached(self._session, self._checkpoints.rows(path, held.table)) if is_rebase else None
         self._checkpoints.keep_only(held.table.oid, path)
@@ -115,7 +122,7 @@ class Upkeep:
         held = work.held
         try:
             made = work.future.result()
-        except (PySparkException, OSError) as error:
+        except (PySparkException, OSError, psycopg.Error, PostgresUnreachable, KafkaException) as error:
             self._events.warning("table_not_compacted", table=held.table.name, reason=str(error).splitlines()[0])
             held.is_checkpointed = False
             self._resting_until_s = self._clock() + REST_S

@@ -22,6 +22,8 @@ STALE_S = 3600.0
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """The rows of a table behind the commit `lsn`; the log goes on from there at `next_seq`."""
 
+    # The database and the log.
+    origin: str
     oid: int
     columns: tuple[Column, ...]
     key: tuple[int, ...]
@@ -55,11 +57,16 @@ class Checkpoints:
         unfinished.rename(finished)
         return finished
 
-    def newest(self, table: Table, history: int) -> tuple[Checkpoint, Path] | None:
+    def has_any(self, table: Table) -> bool:
+        return bool(self._finished(table.oid))
+
+    def newest(self, table: Table, history: int, origin: str) -> tuple[Checkpoint, Path] | None:
         """The last one of the table as it is now, in the history that the log is in."""
         for path in self._finished(table.oid):
             checkpoint = _read(path)
-            if checkpoint is not None and checkpoint.is_of(table) and checkpoint.history == history:
+            if checkpoint is None or not checkpoint.is_of(table):
+                continue
+            if (checkpoint.history, checkpoint.origin) == (history, origin):
                 return checkpoint, path
         return None
 
