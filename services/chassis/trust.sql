@@ -18,6 +18,7 @@ with recursive used(classid, objid) as (
         where u.classid = 'pg_catalog.pg_class'::regclass and r.ev_class = u.objid
         union all select 'pg_catalog.pg_class'::regclass, i.indexrelid from pg_catalog.pg_index i
         where u.classid = 'pg_catalog.pg_class'::regclass and i.indrelid = u.objid
+          and (i.indexprs is not null or i.indpred is not null)
         union all select 'pg_catalog.pg_class'::regclass, h.inhrelid from pg_catalog.pg_inherits h
         where u.classid = 'pg_catalog.pg_class'::regclass and h.inhparent = u.objid
         union all select 'pg_catalog.pg_constraint'::regclass, k.oid from pg_catalog.pg_constraint k

@@ -36,6 +36,7 @@ CREATE FUNCTION lair.first(lair.pair) RETURNS int IMMUTABLE LANGUAGE sql AS 'SEL
 CREATE VIEW lair.seen AS SELECT lair.evil(1) AS x;
 CREATE VIEW lair.again AS SELECT * FROM lair.seen;
 CREATE TABLE lair.indexed (id int); CREATE INDEX ON lair.indexed ((lair.evil(id)));
+CREATE TABLE lair.partly (id int); CREATE INDEX ON lair.partly (id) WHERE lair.truth(id);
 CREATE TABLE lair.checked (id int CHECK (lair.truth(id)));
 CREATE TABLE lair.split (id int) PARTITION BY LIST ((lair.evil(id)));
 CREATE TABLE lair.counted (id int, n int); CREATE STATISTICS lair.s ON (lair.evil(id)), n FROM lair.counted;
@@ -84,6 +85,7 @@ def examined(connection: psycopg.Connection, sql: str, *, path: str = "public", 
         "SELECT * FROM lair.seen",
         "SELECT * FROM lair.again",
         "SELECT * FROM lair.indexed",
+        "SELECT * FROM lair.partly",
         "SELECT * FROM lair.checked",
         "SELECT * FROM lair.split",
         "SELECT * FROM lair.counted",
