@@ -35,6 +35,8 @@ class Moment(Struct, frozen=True):
 
     xid: int | None
     answers: tuple[Answer, ...]
+    # Where the WAL stood just after: the commit's place if it left nothing in the log.
+    lsn: int = 0
 
 
 class Play:
@@ -78,7 +80,8 @@ class Play:
             xid, beat = self._play(step)
             beats += beat
             if xid is not None:
-                moments.append(Moment(xid, self.answers(questions)))
+                lsn = self._lsn()
+                moments.append(Moment(xid, self.answers(questions), lsn))
                 after_each(beats)
         self._end_long()
         return moments
@@ -108,6 +111,11 @@ class Play:
         if found is None or found[0] is None or step.end != "COMMIT":
             return None, False
         return int(found[0]) & 0xFFFFFFFF, beat
+
+    def _lsn(self) -> int:
+        found = self._asking.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()
+        assert found is not None
+        return int(found[0])
 
     def _end_long(self) -> None:
         if self._sessions["long"].info.transaction_status.name != "IDLE":

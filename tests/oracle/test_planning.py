@@ -19,7 +19,7 @@ from tests.oracle.road import Found
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(TIMEOUT_S)]
 # In `make test`; the usual place is where most of the time goes.
-QUESTIONS = chosen({Place(18, "C"): 120, Place(15, "icu"): 40, Place(18, "libc"): 40})
+QUESTIONS = chosen({Place(18, "C"): 80, Place(15, "icu"): 25, Place(18, "libc"): 25})
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_what_spark_answers_is_what_postgres_answers(at, spark):
         return Reducer(is_wrong).reduced(alone)
 
     def run(random: Random) -> None:
-        asked = case(random, place, questions=QUESTIONS_A_CASE, steps=6)
+        asked = case(random, place, questions=min(QUESTIONS[place], QUESTIONS_A_CASE), steps=6)
         campaign.add(asked, one(spark, server, asked), reduced)
 
     each_random(-(-QUESTIONS[place] // QUESTIONS_A_CASE), run)

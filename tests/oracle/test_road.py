@@ -16,7 +16,7 @@ from tests.oracle.road import Found
 from tests.oracle.watching import OracleRoad
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(TIMEOUT_S)]
-QUESTIONS = chosen({Place(18, "C"): 40, Place(15, "icu"): 15})
+QUESTIONS = chosen({Place(18, "C"): 30, Place(15, "icu"): 12})
 STEPS = 10
 
 

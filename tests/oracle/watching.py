@@ -123,7 +123,7 @@ class OracleRoad(Road):
 
 def wrong(question: Question, at: int, watched: Watched, moments: Sequence[Moment], commits: dict[int, Lsn]) -> str:
     """What a subscriber was told that PostgreSQL did not answer at that place; `at` is the question's place."""
-    lsns = [commits[moment.xid] for moment in moments[1:] if moment.xid is not None]
+    lsns = [commits.get(moment.xid, moment.lsn) for moment in moments[1:] if moment.xid is not None]
     for state in watched.states:
         number = sum(lsn <= state.lsn for lsn in lsns)
         found = _state_wrong(question, moments[number].answers[at], state)
