@@ -1,0 +1,14 @@
+SELECT * FROM people;
+SELECT id, name FROM people WHERE active;
+SELECT p.name, p.height * 2 AS double FROM people AS p WHERE p.team = 1 OR p.team IS NULL;
+SELECT name FROM adults WHERE team = 2;
+SELECT called FROM tall_adults;
+SELECT x.b, x.a FROM people AS x(a, b) WHERE x.a > 2;
+SELECT "people"."name" FROM public.people WHERE public.people.id = 3;
+SELECT s.n FROM (SELECT name AS n, id FROM people WHERE active) s WHERE s.id < 5;
+SELECT id, tags, doc FROM wide WHERE id <> 2;
+SELECT 'x' AS label, id, NULL AS nothing FROM teams;
+SELECT person, points FROM marks WHERE subject = 'math';
+SELECT id FROM people WHERE NOT (team = 1);
+SELECT 1 FROM people;
+SELECT id, doc ->> 'k' AS k FROM wide;

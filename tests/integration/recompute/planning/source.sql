@@ -1,0 +1,10 @@
+WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT n FROM t;
+SELECT jsonb_pretty(doc) FROM wide;
+SELECT team, count(*) FROM people GROUP BY ROLLUP (team);
+SELECT DISTINCT weight FROM marks;
+SELECT DISTINCT doc FROM wide;
+SELECT g FROM generate_series(1, 3) g;
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY points) FROM marks;
+SELECT array_agg(height ORDER BY id) FROM people;
+SELECT p FROM people p;
+SELECT relname FROM pg_class WHERE relname = 'people';
