@@ -63,14 +63,14 @@ def followers(road, tables):
     return [*money, *rows, *counts]
 
 
-def all_moved_past(road, followers, lsn):
-    return lambda: all(one.standing.lsn > lsn for one in followers)
-
-
 def everyone_moves_on(road, connection, followers, what, within_s=240):
     """Every query tells something of a commit that is made after this call."""
     lsn = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()[0]
-    road.until(all_moved_past(road, followers, lsn), what, within_s)
+    road.until(
+        lambda: all(one.standing.lsn > lsn for one in followers),
+        lambda: f"{what}: {[(one.query.sql, one.standing, lsn) for one in followers if one.standing.lsn <= lsn]}",
+        within_s,
+    )
 
 
 def first_new_delta(road, followers, steps, within_s=240):
