@@ -24,6 +24,9 @@ from services.recompute.core.dialect.typed import (
     Untranslatable,
 )  # fmt: skip
 
+# Digits that a double gives back as they were.
+_EXACT_IN_DOUBLE = 15
+
 
 class Call(Struct, frozen=True):
     """An aggregate in Spark: the calls that it needs, and the value made of what they give."""
@@ -130,6 +133,8 @@ def _sum_of_numeric(typed: Typed, distinct: str) -> Call:
     held = as_decimal(typed, NARROW)
     assert held.digits is not None
     precision, scale = held.digits
+    if precision <= _EXACT_IN_DOUBLE and held.printed_scale is None:
+        return _sum_of_units(held.sql, scale, distinct)
     digits = (min(38, precision + 10), scale)
     call = f"sum({distinct}{held.sql})"
     if held.printed_scale is None:
@@ -138,6 +143,22 @@ def _sum_of_numeric(typed: Typed, distinct: str) -> Call:
         (call, f"max({scale_sql(held)})"),
         lambda sql: Typed(sql=sql[0], type=NUMERIC, digits=digits, printed_scale=sql[1]),
     )
+
+
+def _sum_of_units(sql: str, scale: int, distinct: str) -> Call:
+    """A sum counted in units of the last digit, as BIGINT: sums of wide DECIMALs are objects, and far slower.
+
+    A double keeps 15 digits: the units come out of it whole. More of them than a BIGINT holds makes Spark fail.
+    """
+    units = f"CAST({sql} AS BIGINT)" if scale == 0 else f"CAST(rint(CAST({sql} AS DOUBLE) * {10**scale}D) AS BIGINT)"
+    unit = f"CAST('{10**-scale:.{scale}f}' AS DECIMAL({scale + 1},{scale}))"
+
+    def value(found: Sequence[str]) -> Typed:
+        whole = f"CAST({found[0]} AS DECIMAL(19,0))"
+        wide = whole if scale == 0 else f"CAST({whole} * {unit} AS DECIMAL(19,{scale}))"
+        return Typed(sql=wide, type=NUMERIC, digits=(19, scale))
+
+    return Call((f"sum({distinct}{units})",), value)
 
 
 def _finite(sql: str) -> Typed:
