@@ -23,7 +23,7 @@ from services.registry.settings import Registry
 
 BEAT_S = 1.0
 # Within this Kafka must tell where `commands` ends, or it counts as away.
-ANSWER_S = 3.0
+ANSWER_S = 10.0
 # What a crash makes the next registry carry out again is at most as old as this.
 COMMIT_S = 0.5
 

@@ -26,8 +26,9 @@ from services.registry.outbound.queries import Queries
 from services.registry.outbound.subscriptions import Subscriptions
 from services.registry.settings import Registry
 
-# After so many looks at the leases without one, it was we who slept.
+# After the time of so many looks at the leases without one, and at least so long, it was we who slept.
 STALL_CHECKS = 3
+STALL_S = 10.0
 # The second reading comes after so many session timeouts.
 SECOND_LOOK_SESSIONS = 2
 
@@ -57,6 +58,8 @@ class Desk:
         self._proven_s: float | None = None
         # The offset behind the last command carried out, once there is one.
         self._done: int | None = None
+        # Where `commands` ended at the last look at the leases.
+        self._end: int | None = None
         self._deaf = False
         # A batch and the timer may come at once; each must find the roster as the other left it.
         self._turn = asyncio.Lock()
@@ -75,7 +78,8 @@ class Desk:
     async def expire(self, end: int | None) -> None:
         """End what nobody has renewed; `end` is the end of `commands`, None if Kafka does not answer.
 
-        Renewals that we have not read count as well: nobody's lease ends while Kafka is away or we are behind.
+        Renewals that we have not read count as well: nobody's lease ends while Kafka is away or we are behind by more
+        than the commands since the last look.
         """
         tenure = self.tenure
         async with self._turn:
@@ -86,7 +90,8 @@ class Desk:
             if self._deaf:
                 roster.renew_all(now_us)
                 self._deaf = False
-            if self._done is None or self._done >= end:
+            wanted, self._end = self._end, end
+            if wanted is not None and (self._done is None or self._done >= wanted):
                 await self._write(roster.expire(now_us), tenure)
             await self._look_again(roster, now_us, tenure)
             self._show(roster)
@@ -95,14 +100,14 @@ class Desk:
         """Another registry may write from now on; returns when nothing of ours is on its way."""
         self.tenure += 1
         async with self._turn:
-            self._roster = self._done = self._proven_s = None
+            self._roster = self._done = self._end = self._proven_s = None
 
     async def _restored(self, tenure: int) -> Roster:
         if self._roster is None:
             settings = self._settings
             roster = Roster(
                 Limits(settings.owner_limit, settings.global_limit, settings.subscribes_per_s),
-                stall_us=int(STALL_CHECKS * settings.lease_check_s * 1e6),
+                stall_us=int(max(STALL_S, STALL_CHECKS * settings.lease_check_s) * 1e6),
             )
             await self._ours(tenure)
             held = await asyncio.to_thread(self._held)
