@@ -1,6 +1,8 @@
 """How a template is kept: the cheapest strategy that is exact."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from msgspec.structs import replace
 from sqlglot import exp
@@ -18,26 +20,35 @@ from services.recompute.core.dialect.typed import BOOL, Typed, Untranslatable
 from services.recompute.core.plan import Full, OutputColumn, Plan, Read, RowLocal, Strategy
 from services.recompute.core.rendering import Unrenderable, renderer
 
+T = TypeVar("T")
+
 
 def plan(sql: str, filter: str, described: Described, settings: TextSettings) -> Plan:
     """The plan of a template with its filter; what Spark does not do exactly goes to strategy `source`."""
-    why_not: dict[str, str] = {}
-    tree: exp.Expr | None = None
+    tree = _tried(partial(parse, sql))
+    if isinstance(tree, str):
+        return _source(sql, None, described, {"row-local": tree, "full": tree})
+    refusal = _tried(partial(_refuse_what_cannot_be_known, described, settings))
+    if refusal is not None:
+        return _source(sql, tree, described, {"row-local": refusal, "full": refusal})
+    row_local = _tried(partial(_row_local, tree, filter, described, settings))
+    if isinstance(row_local, Plan):
+        return row_local
+    full = _tried(partial(_full, tree, filter, described, settings, {"row-local": row_local}))
+    if isinstance(full, Plan):
+        return full
+    return _source(sql, tree, described, {"row-local": row_local, "full": full})
+
+
+def _tried(make: Callable[[], T]) -> T | str:
+    """What is made, or why it cannot be."""
     try:
-        tree = parse(sql)
-        _refuse_what_cannot_be_known(described, settings)
+        return make()
     except Untranslatable as refusal:
-        why_not = {"row-local": refusal.reason, "full": refusal.reason}
-        return _source(sql, tree, described, why_not)
-    try:
-        return _row_local(tree, filter, described, settings)
-    except Untranslatable as refusal:
-        why_not["row-local"] = refusal.reason
-    try:
-        return _full(tree, filter, described, settings, why_not)
-    except Untranslatable as refusal:
-        why_not["full"] = refusal.reason
-    return _source(sql, tree, described, why_not)
+        return refusal.reason
+    except Exception as error:
+        # A query of a shape that nobody thought of must not stop the planner: PostgreSQL knows what it means.
+        return f"{type(error).__name__} while planning"
 
 
 def _refuse_what_cannot_be_known(described: Described, settings: TextSettings) -> None:

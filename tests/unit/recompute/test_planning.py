@@ -155,3 +155,8 @@ def test_the_clock_is_told():
 def test_a_row_of_one_table_is_known_by_its_key_though_postgres_computes_it():
     assert planned("SELECT doc -> 'a', id FROM users WHERE doc ? 'a'", JSONB, INT4).key_positions == (1,)
     assert planned("SELECT jsonb_array_elements(doc), id FROM users", JSONB, INT4).key_positions == ()
+
+
+def test_a_query_too_deep_for_us_is_left_to_postgres():
+    deep = "SELECT id FROM users WHERE id = 1" + " AND (id = 1" * 3000 + ")" * 3000
+    assert planned(deep, INT4).strategy is Strategy.SOURCE
