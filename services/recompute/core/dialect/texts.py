@@ -121,14 +121,20 @@ def substring(typed: Typed, start: Typed, count: Typed | None = None) -> Typed:
     """Places before the first count too; a negative count is an error."""
     x, first = text_of(typed), int_of(start)
     if count is None:
-        return made(f"substring({x.sql}, greatest({first.sql}, 1))", x, first)
+        return made(f"substring({x.sql}, {_at_least(first.sql, 1)})", x, first)
     many = int_of(count)
-    begin, end = f"greatest({first.sql}, 1)", f"(CAST({first.sql} AS BIGINT) + {many.sql})"
+    begin, end = _at_least(first.sql, 1), f"(CAST({first.sql} AS BIGINT) + {many.sql})"
     # An end before the first place is an empty text, whatever the start.
     taken = f"CAST(least(greatest({end} - {begin}, 0L), 2147483647L) AS INT)"
     checked = f"CASE WHEN {many.sql} < 0 THEN CAST(raise_error('negative substring length') AS INT) ELSE {taken} END"
     known = f"{first.sql} IS NULL OR {many.sql} IS NULL"
-    return made(f"CASE WHEN {known} THEN CAST(NULL AS STRING) ELSE substring({x.sql}, {begin}, {checked}) END", x)
+    sql = f"CASE WHEN {known} THEN CAST(NULL AS STRING) ELSE substring({x.sql}, {begin}, {checked}) END"
+    return made(sql, x, first, many)
+
+
+def _at_least(sql: str, least: int) -> str:
+    """Not greatest(), which passes over NULL."""
+    return f"CASE WHEN {sql} < {least} THEN {least} ELSE {sql} END"
 
 
 def edge(typed: Typed, count: Typed, *, right: bool) -> Typed:
@@ -141,7 +147,7 @@ def edge(typed: Typed, count: Typed, *, right: bool) -> Typed:
 def padded(typed: Typed, count: Typed, fill: Typed | None, *, left: bool) -> Typed:
     x, many = text_of(typed), int_of(count)
     with_ = text_of(fill) if fill is not None else Typed(sql="' '", type=TEXT, is_constant=True)
-    return made(f"{'lpad' if left else 'rpad'}({x.sql}, greatest({many.sql}, 0), {with_.sql})", x, many, with_)
+    return made(f"{'lpad' if left else 'rpad'}({x.sql}, {_at_least(many.sql, 0)}, {with_.sql})", x, many, with_)
 
 
 def trimmed(typed: Typed, signs: Typed | None, where: str) -> Typed:
