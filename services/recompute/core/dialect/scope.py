@@ -46,6 +46,9 @@ class Query(Struct, frozen=True, kw_only=True):
     ordered: bool = False
     unstable: bool = False
     correlated: bool = False
+    # An aggregate without GROUP BY: a row even of nothing; and whether HAVING or LIMIT may take it away.
+    is_whole: bool = False
+    is_cut: bool = False
 
 
 class Entry(Struct, frozen=True, kw_only=True):

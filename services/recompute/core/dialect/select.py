@@ -123,6 +123,8 @@ def _select(node: exp.Select, block: Block) -> Query:
         ordered=bool(sorting.keys),
         unstable=block.unstable,
         correlated=block.correlated,
+        is_whole=block.grouping is not None and block.grouping.is_whole,
+        is_cut=bool(having) or limit.count is not None or limit.skip is not None,
     )
 
 

@@ -16,6 +16,7 @@ def subquery(node: exp.Expr, block: Block) -> Typed:
         return _scalar(node, block)
     if isinstance(node, exp.Exists):
         query = _translated(node.this, block, with_values=False)
+        _refuse_row_of_nothing(query)
         if block.in_condition:
             return Typed(sql=f"EXISTS ({query.sql})", type=BOOL)
         return Typed(sql=f"(SELECT count(1) > 0 FROM ({query.sql}))", type=BOOL)
@@ -44,10 +45,18 @@ def _translated(node: exp.Expr, block: Block, *, with_values: bool = True) -> Qu
     return query
 
 
+def _refuse_row_of_nothing(query: Query) -> None:
+    """Spark joins a correlated subquery by its groups, of which there is none where no row matches."""
+    if query.correlated and query.is_whole:
+        raise Untranslatable("correlated subquery with an aggregate of no rows")
+
+
 def _scalar(node: exp.Expr, block: Block) -> Typed:
     query = _translated(node, block)
     if len(query.fields) != 1:
         raise Untranslatable("row as a value")
+    if query.is_cut:
+        _refuse_row_of_nothing(query)
     typed = settled(query.fields[0], block.world).typed
     return replace(typed, sql=f"({query.sql})", is_constant=False, unstable=query.unstable)
 
@@ -56,6 +65,7 @@ def _membership(left: exp.Expr, right: exp.Expr, block: Block) -> Typed:
     if not block.in_condition:
         raise Untranslatable("IN (SELECT …) outside a condition")
     query = _translated(right, block)
+    _refuse_row_of_nothing(query)
     lefts = list(left.expressions) if isinstance(left, exp.Tuple) else [left]
     if len(lefts) != len(query.fields):
         raise Untranslatable("IN over different widths")
