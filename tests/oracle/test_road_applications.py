@@ -15,7 +15,7 @@ from tests.oracle.watching import OracleRoad
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(TIMEOUT_S)]
 DOCUMENT = PROJECT / "docs" / "applications.md"
 ON_SPARK = ("row-local", "full")
-_LINE = re.compile(r"^\| (\w+) \| ([^|]+?) \| ([\w-]+) \|", re.MULTILINE)
+_LINE = re.compile(r"^\| (shop|chat|billing|monitoring) \| ([^|]+?) \| ([\w-]+) \|", re.MULTILINE)
 # Float averages and sums: (query, result columns) that PostgreSQL itself may print with other last digits.
 APPROXIMATE = {"average by host": (2,)}
 # Ordered by columns that do not settle the place of every row.
