@@ -51,6 +51,10 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.task.maxFailures": "1",
+    # A tick does not wait behind a load.
+    "spark.scheduler.mode": "FAIR",
+    # Nobody reads the text of a plan, and that of a hundred templates is long.
+    "spark.sql.maxPlanStringLength": "1000",
 }
 # Generating and compiling Java for a job over a few thousand rows takes longer than interpreting it.
 _INTERPRETED = {
@@ -69,7 +73,8 @@ class Spark:
     def __init__(self, *, master: str, driver_memory: str, java_options: str) -> None:
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # Python tasks run where the image puts Python, here and on executors.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         self._folder = folder = Path(mkdtemp(prefix="tidewire-spark-"))
         (folder / "log4j2.properties").write_text(_LOG4J)
         options = f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties {_archive(java_options)} {java_options}"
