@@ -181,6 +181,9 @@ class Block:
             return self.at(place) if place is not None else self.translate(found)
         if self.outer is None:
             raise Untranslatable(f"column {node.sql(dialect=DIALECT)}")
+        if self.outer.lookup(node) is None:
+            # Spark sees no further than the query around.
+            raise Untranslatable(f"column {node.sql(dialect=DIALECT)} of a query further out")
         self.correlated = True
         return self.outer.column(node)
 
