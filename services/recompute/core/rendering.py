@@ -280,7 +280,7 @@ def _timestamptz(settings: TextSettings) -> Renderer:
     _require_iso(settings)
     if is_utc(settings.time_zone):
         return lambda canonical: _moment_text(int(canonical), "+00").encode()
-    zone = _zone(settings.time_zone)
+    zone = zone_named(settings.time_zone)
     return lambda canonical: _zoned_text(int(canonical), zone).encode()
 
 
@@ -317,7 +317,7 @@ def zone_agrees(name: str, offsets: Sequence[int]) -> bool:
     step = timedelta(hours=72)
     start = datetime(1970, 1, 1, tzinfo=UTC)
     try:
-        zone = _zone(name)
+        zone = zone_named(name)
     except Unrenderable:
         return False
     ours = ((start + step * number).astimezone(zone).utcoffset() for number in range(len(offsets)))
@@ -326,7 +326,7 @@ def zone_agrees(name: str, offsets: Sequence[int]) -> bool:
     )
 
 
-def _zone(name: str) -> ZoneInfo:
+def zone_named(name: str) -> ZoneInfo:
     if name not in _zones():
         raise Unrenderable(f"time zone {name}")
     return ZoneInfo(name)

@@ -16,6 +16,7 @@ from services.recompute.core.dialect.typed import (
     TEXT,
     Typed,
     Untranslatable,
+    bound,
     merged_flags,
 )
 from services.recompute.core.rendering import is_utc
@@ -170,7 +171,7 @@ def _converted(typed: Typed, wanted: PgType, settings: TextSettings | None = Non
     raise Untranslatable(f"cast of {source} to {target}")
 
 
-def _between_times(sql: str, source: str, target: str, settings: TextSettings | None = None) -> str:
+def _between_times(sql: str, source: str, target: str, settings: TextSettings | None) -> str:
     if "timestamptz" in (source, target):
         require_utc(f"{source} as {target}", settings)
     if source == "date":
@@ -185,16 +186,22 @@ def require_utc(what: str, settings: TextSettings | None) -> None:
 
 def moment_of_date(sql: str) -> str:
     """Microseconds of days; Spark fails for dates after the last timestamp."""
-    return (
-        f"CASE {sql} WHEN {DATE_INFINITY} THEN {MOMENT_INFINITY}L WHEN {DATE_MINUS_INFINITY} THEN {smallest_bigint()} "
-        f"ELSE CAST({sql} AS BIGINT) * {DAY_US}L END"
+    return bound(
+        sql,
+        lambda x: (
+            f"CASE {x} WHEN {DATE_INFINITY} THEN {MOMENT_INFINITY}L WHEN {DATE_MINUS_INFINITY} "
+            f"THEN {smallest_bigint()} ELSE CAST({x} AS BIGINT) * {DAY_US}L END"
+        ),
     )
 
 
 def date_of_moment(sql: str) -> str:
-    return (
-        f"CASE {sql} WHEN {MOMENT_INFINITY}L THEN {DATE_INFINITY} WHEN {smallest_bigint()} "
-        f"THEN CAST({DATE_MINUS_INFINITY} AS INT) ELSE CAST(({sql} - pmod({sql}, {DAY_US}L)) div {DAY_US}L AS INT) END"
+    return bound(
+        sql,
+        lambda x: (
+            f"CASE {x} WHEN {MOMENT_INFINITY}L THEN {DATE_INFINITY} WHEN {smallest_bigint()} "
+            f"THEN CAST({DATE_MINUS_INFINITY} AS INT) ELSE CAST(({x} - pmod({x}, {DAY_US}L)) div {DAY_US}L AS INT) END"
+        ),
     )
 
 

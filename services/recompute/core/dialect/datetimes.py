@@ -1,5 +1,9 @@
 """Dates and moments: differences, intervals added, truncation, fields."""
 
+import re
+
+from msgspec.structs import replace
+
 from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.dialect import numerics
 from services.recompute.core.dialect.casts import cast, date_of_moment, require_utc, smallest_bigint
@@ -9,14 +13,16 @@ from services.recompute.core.dialect.typed import (
     INT4,
     INTERVAL,
     NUMERIC,
+    TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
     Span,
     Typed,
     Untranslatable,
+    bound,
     merged_flags,
 )
-from services.recompute.core.storage import DATE_INFINITY, DATE_MINUS_INFINITY, DAY_US, MOMENT_INFINITY
+from services.recompute.core.storage import DATE_INFINITY, DATE_MINUS_INFINITY, DAY_US, MOMENT_INFINITY, quoted
 
 # The first and the last of PostgreSQL's own range.
 _DATES = (-2_451_545, 2_145_031_948)
@@ -41,6 +47,10 @@ _DAY_FIELDS = {
     "week": ("weekofyear({0})", 2),
 }
 _TIME_FIELDS = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60)}
+_PATTERN = re.compile(r"(YYYY|MM|DD|HH24|MI|SS|[-/.: ])+")
+_PATTERN_PART = re.compile(r"(YYYY|MM|DD|HH24|MI|SS)")
+# The years 1000 to 9999.
+_FOUR_DIGITS = (-31_556_908_800_000_000, 252_455_616_000_000_000)
 _EPOCH_US = 946_684_800_000_000
 _MOMENT_TYPES = ("timestamp", "timestamptz")
 
@@ -78,21 +88,30 @@ def difference(operator: str, left: Typed, right: Typed) -> Typed:
 def shifted(typed: Typed, span: Span, settings: TextSettings) -> Typed:
     """A moment plus an interval: months first, clipped to the month's last day, then days, then the clock."""
     type_ = TIMESTAMP if typed.type.name == "date" else typed.type
-    if type_.name == "timestamptz" and (span.months or span.days):
-        require_utc("an interval of days added to timestamptz", settings)
     if type_.name not in _MOMENT_TYPES:
         raise Untranslatable(f"{typed.type.name} + interval")
     moment = cast(typed, TIMESTAMP, settings).sql if typed.type.name == "date" else typed.sql
-    moved = moment
+    if type_.name == "timestamptz" and (span.months or span.days):
+        require_utc("an interval of days added to timestamptz", settings)
+
+    def moved(x: str) -> str:
+        later = _checked(_later(x, span), _MOMENTS, "BIGINT")
+        return f"(CASE WHEN {_is_infinite(x)} THEN {x} ELSE {later} END)"
+
+    return Typed(sql=bound(moment, moved), type=type_, **merged_flags(typed))
+
+
+def _later(sql: str, span: Span) -> str:
     if span.months:
-        day = f"add_months({_day(date_of_moment(moment))}, {span.months})"
-        moved = f"({_midnight(day)} + pmod({moment}, {DAY_US}L))"
+        sql = bound(sql, lambda x: _months_later(x, span.months))
     if span.days:
-        moved = f"({moved} + {span.days * DAY_US}L)"
-    if span.microseconds:
-        moved = f"({moved} + {span.microseconds}L)"
-    sql = f"(CASE WHEN {_is_infinite(moment)} THEN {moment} ELSE {_checked(moved, _MOMENTS, 'BIGINT')} END)"
-    return Typed(sql=sql, type=type_, **merged_flags(typed))
+        sql = f"({sql} + {span.days * DAY_US}L)"
+    return f"({sql} + {span.microseconds}L)" if span.microseconds else sql
+
+
+def _months_later(sql: str, months: int) -> str:
+    day = f"add_months({_day(date_of_moment(sql))}, {months})"
+    return f"({_midnight(day)} + pmod({sql}, {DAY_US}L))"
 
 
 def truncated(unit: str, typed: Typed, settings: TextSettings) -> Typed:
@@ -102,24 +121,25 @@ def truncated(unit: str, typed: Typed, settings: TextSettings) -> Typed:
         typed = cast(typed, TIMESTAMPTZ, settings)
     if typed.type.name not in _MOMENT_TYPES:
         raise Untranslatable(f"date_trunc of {typed.type.name}")
+    if unit not in _TRUNCATED_US and unit not in _CALENDAR and unit != "week":
+        raise Untranslatable(f"date_trunc to {unit}")
     if typed.type.name == "timestamptz":
         require_utc("date_trunc", settings)
-    x = typed.sql
+
+    def truncated_(x: str) -> str:
+        return f"(CASE WHEN {_is_infinite(x)} THEN {x} ELSE {_checked(_begun(unit, x), _MOMENTS, 'BIGINT')} END)"
+
+    return Typed(sql=bound(typed.sql, truncated_), type=typed.type, **merged_flags(typed))
+
+
+def _begun(unit: str, sql: str) -> str:
+    """When the unit began."""
     if unit in _TRUNCATED_US:
-        sql = f"{x} - pmod({x}, {_TRUNCATED_US[unit]}L)"
-    elif unit == "week":
+        return f"({sql} - pmod({sql}, {_TRUNCATED_US[unit]}L))"
+    if unit == "week":
         # 2000-01-01 was a Saturday, five days after Monday.
-        days = date_of_moment(x)
-        sql = f"CAST({days} - pmod({days} + 5, 7) AS BIGINT) * {DAY_US}L"
-    elif unit in _CALENDAR:
-        sql = _midnight(f"trunc({_day(date_of_moment(x))}, '{_CALENDAR[unit]}')")
-    else:
-        raise Untranslatable(f"date_trunc to {unit}")
-    return Typed(
-        sql=f"(CASE WHEN {_is_infinite(x)} THEN {x} ELSE {_checked(sql, _MOMENTS, 'BIGINT')} END)",
-        type=typed.type,
-        **merged_flags(typed),
-    )
+        return bound(date_of_moment(sql), lambda x: f"(CAST({x} - pmod({x} + 5, 7) AS BIGINT) * {DAY_US}L)")
+    return _midnight(f"trunc({_day(date_of_moment(sql))}, '{_CALENDAR[unit]}')")
 
 
 def field(name: str, typed: Typed, settings: TextSettings) -> Typed:
@@ -127,14 +147,20 @@ def field(name: str, typed: Typed, settings: TextSettings) -> Typed:
     name = name.lower()
     if typed.elapsed and name == "epoch":
         return _seconds(typed.sql, typed)
+    if typed.type.name == "timestamptz" and name != "epoch":
+        require_utc("extract", settings)
+    sql = bound(typed.sql, lambda x: _field_of(name, replace(typed, sql=x)).sql)
+    return replace(_field_of(name, typed), sql=sql)
+
+
+def _field_of(name: str, typed: Typed) -> Typed:
+    """A field on the wall's calendar and clock."""
     if typed.type.name == "date":
         days, infinite = typed.sql, _is_infinite_date(typed.sql)
     elif typed.type.name in _MOMENT_TYPES:
         days, infinite = date_of_moment(typed.sql), _is_infinite(typed.sql)
     else:
         raise Untranslatable(f"extract from {typed.type.name}")
-    if typed.type.name == "timestamptz" and name != "epoch":
-        require_utc("extract", settings)
     if name in _DAY_FIELDS:
         form, width = _DAY_FIELDS[name]
         return _field(form.format(_day(days)), infinite, (width, 0), typed)
@@ -150,6 +176,37 @@ def field(name: str, typed: Typed, settings: TextSettings) -> Typed:
     if name == "epoch":
         return _seconds(_finite(f"{typed.sql} + {_EPOCH_US}L", infinite, "BIGINT"), typed)
     raise Untranslatable(f"extract({name} from {typed.type.name})")
+
+
+def written(typed: Typed, pattern: str, settings: TextSettings) -> Typed:
+    """to_char() with numbers only, in years of four digits."""
+    if typed.type.name == "date":
+        typed = cast(typed, TIMESTAMPTZ, settings)
+    if typed.type.name == "timestamptz":
+        typed = cast(typed, TIMESTAMP, settings)
+    if typed.type.name != "timestamp" or not _PATTERN.fullmatch(pattern):
+        raise Untranslatable(f"to_char of {typed.type.name} as '{pattern}'")
+    parts = [part for part in _PATTERN_PART.split(pattern) if part]
+
+    def spelled(x: str) -> str:
+        day = _day(date_of_moment(x))
+        return "concat(" + ", ".join(_spelled(part, x, day) for part in parts) + ")"
+
+    def known(x: str) -> str:
+        low, high = _FOUR_DIGITS
+        outside = "CAST(raise_error('a year that has not four digits') AS STRING)"
+        return f"CASE WHEN {x} >= {low}L AND {x} < {high}L THEN {spelled(x)} WHEN {x} IS NOT NULL THEN {outside} END"
+
+    return Typed(sql=bound(typed.sql, known), type=TEXT, **merged_flags(typed))
+
+
+def _spelled(part: str, moment: str, day: str) -> str:
+    numbers = {"YYYY": f"year({day})", "MM": f"month({day})", "DD": f"day({day})"}
+    for name, unit, most in (("HH24", 3_600_000_000, 24), ("MI", 60_000_000, 60), ("SS", 1_000_000, 60)):
+        numbers[name] = f"pmod({moment}, {unit * most}L) div {unit}L"
+    if part not in numbers:
+        return quoted(part)
+    return f"lpad(CAST({numbers[part]} AS STRING), {4 if part == 'YYYY' else 2}, '0')"
 
 
 def interval_text(typed: Typed) -> str:
@@ -196,8 +253,11 @@ def _finite(sql: str, infinite: str, kind: str) -> str:
 def _checked(sql: str, bounds: tuple[int, int], kind: str) -> str:
     """Spark fails where PostgreSQL has no such date."""
     low, high = bounds
-    outside = f"{sql} < {low}L OR {sql} > {high}L"
-    return f"CASE WHEN {outside} THEN CAST(raise_error('out of range') AS {kind}) ELSE {sql} END"
+
+    def checked(x: str) -> str:
+        return f"CASE WHEN {x} < {low}L OR {x} > {high}L THEN CAST(raise_error('out of range') AS {kind}) ELSE {x} END"
+
+    return bound(sql, checked)
 
 
 def _is_infinite(sql: str) -> str:

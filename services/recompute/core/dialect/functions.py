@@ -6,7 +6,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from services.recompute.core.dialect import datetimes, numerics, texts
-from services.recompute.core.dialect.casts import cast, date_of_moment, require_utc, unified
+from services.recompute.core.dialect.casts import cast, unified
 from services.recompute.core.dialect.forms import ordering_key, spark_type_of
 from services.recompute.core.dialect.operators import calculated, compared
 from services.recompute.core.dialect.typed import (
@@ -176,15 +176,19 @@ def _date_part(arguments: list[Typed], scope: Scope) -> Typed:
     return cast(datetimes.field(name.text, x, scope.settings), FLOAT8)
 
 
+def _to_char(arguments: list[Typed], scope: Scope) -> Typed:
+    x, pattern = arguments
+    if pattern.text is None:
+        raise Untranslatable("to_char with a pattern that is no constant")
+    return datetimes.written(x, pattern.text, scope.settings)
+
+
 def today(scope: Scope) -> Typed:
-    require_utc("current_date", scope.settings)
-    now = scope.now()
-    return replace(now, sql=f"({date_of_moment(now.sql)})", type=DATE)
+    return cast(scope.now(), DATE, scope.settings)
 
 
 def local_now(scope: Scope) -> Typed:
-    require_utc("localtimestamp", scope.settings)
-    return replace(scope.now(), type=TIMESTAMP)
+    return cast(scope.now(), TIMESTAMP, scope.settings)
 
 
 def _octets(arguments: list[Typed], _scope: Scope) -> Typed:
@@ -224,6 +228,7 @@ _FUNCTIONS: dict[str, tuple[int, int, Function]] = {
     "ceiling": (1, 1, _whole("ceil")),
     "floor": (1, 1, _whole("floor")),
     "date_trunc": (2, 2, _date_trunc),
+    "to_char": (2, 2, _to_char),
     "date_part": (2, 2, _date_part),
     "now": (0, 0, lambda _given, scope: scope.now()),
     "transaction_timestamp": (0, 0, lambda _given, scope: scope.now()),

@@ -132,6 +132,13 @@ def calculated(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
     return _integer(operator, left, right)
 
 
+def bitwise(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
+    left, right = _resolved(left, right, scope), _resolved(right, left, scope)
+    if not {left.type.name, right.type.name} <= INTEGERS:
+        raise Untranslatable(f"{left.type.name} {operator} {right.type.name}")
+    return _integer(operator, left, right)
+
+
 def negated(typed: Typed) -> Typed:
     if typed.type.name == "numeric":
         held = numerics.as_decimal(typed)

@@ -8,53 +8,23 @@ from sqlglot import exp
 
 from services.recompute.core.catalog import Collation, PgType
 from services.recompute.core.dialect import datetimes, functions, literals, texts
-from services.recompute.core.dialect.casts import cast, require_utc
-from services.recompute.core.dialect.operators import calculated, compared, negated, one_of
+from services.recompute.core.dialect.casts import cast
+from services.recompute.core.dialect.operators import bitwise, calculated, compared, negated, one_of
 from services.recompute.core.dialect.typed import (
     BOOL,
-    BPCHAR,
-    DATE,
-    FLOAT4,
-    FLOAT8,
-    INT2,
-    INT4,
-    INT8,
     INTERVAL,
-    NAME,
-    NUMERIC,
     TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
-    UUID,
-    VARCHAR,
     Scope,
     Typed,
     Untranslatable,
     merged_flags,
 )
+from services.recompute.core.dialect.typenames import named_type
 from services.recompute.core.rendering import is_utc
 
 _MOST_CHARACTERS = 60_000
-_TYPES = {
-    "BOOLEAN": BOOL,
-    "SMALLINT": INT2,
-    "INT": INT4,
-    "BIGINT": INT8,
-    "DECIMAL": NUMERIC,
-    "FLOAT": FLOAT4,
-    "DOUBLE": FLOAT8,
-    "TEXT": TEXT,
-    "VARCHAR": VARCHAR,
-    "CHAR": BPCHAR,
-    "BPCHAR": BPCHAR,
-    "DATE": DATE,
-    "TIMESTAMP": TIMESTAMP,
-    "TIMESTAMPNTZ": TIMESTAMP,
-    "TIMESTAMPTZ": TIMESTAMPTZ,
-    "UUID": UUID,
-    "INTERVAL": INTERVAL,
-    "NAME": NAME,
-}
 _COMPARISONS: dict[type[Any], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -64,6 +34,7 @@ _COMPARISONS: dict[type[Any], str] = {
     exp.GTE: ">=",
 }
 _ARITHMETIC: dict[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_UNRANKED = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.DPipe, exp.JSONExtract, exp.JSONExtractScalar)
 _BYTE_COLLATIONS = frozenset(("C", "POSIX", "ucs_basic"))
 
 
@@ -88,26 +59,6 @@ def condition(node: exp.Expression, scope: Scope) -> Typed:
     if found.type.name != "bool":
         raise Untranslatable(f"{found.type.name} as a condition")
     return found
-
-
-def named_type(to: exp.DataType) -> PgType:
-    """The type that a cast names; Untranslatable if it is none of pg_catalog's that Spark knows."""
-    parts = [int(part.this.name) for part in to.expressions if isinstance(part, exp.DataTypeParam)]
-    known = _TYPES.get(to.this.name if to.this is not None else "")
-    if known is None or to.args.get("nested") or len(parts) != len(to.expressions):
-        raise Untranslatable(f"type {to.sql('postgres').lower()}")
-    if known is BPCHAR and to.this.name == "CHAR":
-        parts = parts or [1]
-    if not parts:
-        return known
-    if known is NUMERIC:
-        precision, scale = (*parts, 0)[:2]
-        return replace(known, modifier=((precision << 16) | (scale & 0x7FF)) + 4)
-    if known in (VARCHAR, BPCHAR):
-        return replace(known, modifier=parts[0] + 4)
-    if known in (TIMESTAMP, TIMESTAMPTZ):
-        return replace(known, modifier=parts[0])
-    raise Untranslatable(f"type {to.sql('postgres').lower()}")
 
 
 def _noun(node: exp.Expression) -> str:
@@ -139,19 +90,31 @@ def _parameter(node: exp.Expression, scope: Scope) -> Typed:
 
 def _comparison(node: exp.Expression, scope: Scope) -> Typed:
     operator, right = _COMPARISONS[type(node)], node.args["expression"]
-    if isinstance(right, exp.Any | exp.All) or isinstance(node.this, exp.Any | exp.All):
-        listed = _array_items(right)
-        if listed is None or operator != "=" or not isinstance(right, exp.Any):
+    wanted = _quantified(right)
+    if wanted is not None:
+        listed = _array_items(wanted)
+        if listed is None or (operator, type(right)) not in (("=", exp.Any), ("<>", exp.All), ("<>", exp.Anonymous)):
             return scope.subquery(node)
-        return one_of(translate(node.this, scope), [translate(item, scope) for item in listed], scope)
+        found = one_of(translate(node.this, scope), [translate(item, scope) for item in listed], scope)
+        return found if operator == "=" else replace(found, sql=f"(NOT {found.sql})")
+    if _quantified(node.this) is not None:
+        return scope.subquery(node)
     if isinstance(node.this, exp.Tuple) or isinstance(right, exp.Tuple):
         return _rows(operator, node.this, right, scope)
     return compared(operator, translate(node.this, scope), translate(right, scope), scope)
 
 
-def _array_items(node: exp.Expression) -> list[exp.Expression] | None:
+def _quantified(node: exp.Expression) -> Any:
+    """What ANY or ALL is said of; sqlglot reads ALL (ARRAY[…]) as a call."""
+    if isinstance(node, exp.Any | exp.All):
+        return node.this
+    if isinstance(node, exp.Anonymous) and _function_name(node) == "all" and len(node.expressions) == 1:
+        return node.expressions[0]
+    return None
+
+
+def _array_items(inner: exp.Expression) -> list[exp.Expression] | None:
     """The items of ANY (ARRAY[…]), with or without a cast around it, as PostgreSQL prints IN lists in views."""
-    inner = node.this
     while isinstance(inner, exp.Paren):
         inner = inner.this
     element = None
@@ -254,8 +217,9 @@ def _cast(node: exp.Expression, scope: Scope) -> Typed:
         name = to.args["kind"].sql("postgres")
         return replace(literals.string(node.this.this), type=PgType(0, name, kind="?"))
     wanted = named_type(to)
-    found = cast(translate(node.this, scope), wanted, scope.settings)
-    return replace(found, text=None)
+    given = translate(node.this, scope)
+    # PostgreSQL prints the constants of a view with their type, 'month'::text: they stay known.
+    return replace(cast(given, wanted, scope.settings), text=given.text if wanted == TEXT else None)
 
 
 def _interval(node: exp.Expression, _scope: Scope) -> Typed:
@@ -333,15 +297,22 @@ def _extract(node: exp.Expression, scope: Scope) -> Typed:
 
 
 def _at_time_zone(node: exp.Expression, scope: Scope) -> Typed:
-    found, zone = translate(node.this, scope), node.args["zone"]
-    if not isinstance(zone, exp.Literal) or not is_utc(zone.this):
+    found, zone = translate(node.this, scope), translate(node.args["zone"], scope).text
+    if zone is None or not is_utc(zone):
         raise Untranslatable("AT TIME ZONE other than UTC")
     if found.type.name == "date":
-        require_utc("a date at a time zone", scope.settings)
         found = cast(found, TIMESTAMPTZ, scope.settings)
     if found.type.name not in ("timestamp", "timestamptz"):
         raise Untranslatable(f"{found.type.name} AT TIME ZONE")
     return replace(found, type=TIMESTAMPTZ if found.type.name == "timestamp" else TIMESTAMP)
+
+
+def _bits(node: exp.Expression, scope: Scope) -> Typed:
+    """`&` and `|`, which PostgreSQL takes from left to right and sqlglot does not."""
+    if any(isinstance(side, _UNRANKED) for side in (node.this, node.args["expression"])):
+        raise Untranslatable("several operators of one rank")
+    left, right = translate(node.this, scope), translate(node.args["expression"], scope)
+    return bitwise("&" if isinstance(node, exp.BitwiseAnd) else "|", left, right, scope)
 
 
 def _collate(node: exp.Expression, scope: Scope) -> Typed:
@@ -386,6 +357,8 @@ _HANDLERS: dict[type[Any], Callable[[Any, Scope], Typed]] = {
     exp.Extract: _extract,
     exp.AtTimeZone: _at_time_zone,
     exp.Collate: _collate,
+    exp.BitwiseAnd: _bits,
+    exp.BitwiseOr: _bits,
     exp.CurrentDate: lambda _node, scope: functions.today(scope),
     exp.CurrentTimestamp: lambda _node, scope: scope.now(),
     exp.Localtimestamp: lambda _node, scope: functions.local_now(scope),

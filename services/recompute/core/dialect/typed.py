@@ -1,5 +1,6 @@
 """An expression in Spark SQL with the type that PostgreSQL gives it, and what its names may stand for."""
 
+from collections.abc import Callable
 from typing import Protocol, TypedDict
 
 from msgspec import Struct
@@ -28,6 +29,7 @@ UUID = PgType(2950, "uuid")
 
 INTEGERS = frozenset({"int2", "int4", "int8"})
 FLOATS = frozenset({"float4", "float8"})
+_LONG = 240
 STRINGS = frozenset({"text", "varchar", "bpchar", "name"})
 
 
@@ -107,6 +109,13 @@ class Scope(Protocol):
     def now(self) -> Typed:
         """The moment that stands for now(), as timestamptz."""
         ...
+
+
+def bound(sql: str, form: Callable[[str], str]) -> str:
+    """A form that says a value more than once: a long one gets a name, so that it is written and computed once."""
+    if len(sql) <= _LONG:
+        return form(sql)
+    return f"element_at(transform(array({sql}), bound -> {form('bound')}), 1)"
 
 
 class Flags(TypedDict):

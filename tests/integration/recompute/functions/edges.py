@@ -24,7 +24,7 @@ SQL = (Path(__file__).parent / "edges.sql").read_text()
 class EdgeScope:
     """Names mean columns of the table; there are no parameters but those given."""
 
-    settings = PINNED
+    settings: TextSettings = PINNED
 
     collation = Collation.BYTES
 

@@ -6,7 +6,7 @@ CREATE TABLE edges (
     f float8, g float4, fx float8,
     t text COLLATE "C", u text COLLATE "C", v varchar(10) COLLATE "C", c char(5) COLLATE "C", l text COLLATE "pg_c_utf8",
     bo bool, d date, e date, ts timestamp, tt timestamp, tz timestamptz, ty timestamptz, dx date, tx timestamp,
-    k uuid, en mood, na name
+    k uuid, en mood, na name, js jsonb
 );
 
 INSERT INTO edges VALUES
@@ -31,3 +31,16 @@ INSERT INTO edges VALUES
 (7, 10, 15, 15, 15, 10, 10, 10, -0.05, 2.500, -5, -0.0000000005, 0.5, 3.5, 3.5, 0.1, 'ABC', 'abc', 'ABC', 'x', 'abd', true,
  '2021-08-01', '2021-07-31', '2021-08-01 00:00:00', '2021-07-31 23:59:59', '2021-08-01 12:00:00+00', '2021-05-31 12:00:00+00',
  '1970-01-01', '1970-01-01 00:00:00', '10000000-0000-0000-0000-000000000000', 'sad', 'x');
+-- Some columns NULL, others not: a function must not pass over one of its arguments.
+DO $$
+DECLARE one text; other text;
+BEGIN
+    SELECT string_agg(CASE WHEN attnum % 2 = 0 THEN attname ELSE 'NULL' END, ', ' ORDER BY attnum),
+           string_agg(CASE WHEN attnum % 3 = 0 THEN attname ELSE 'NULL' END, ', ' ORDER BY attnum)
+    INTO one, other FROM pg_attribute WHERE attrelid = 'edges'::regclass AND attnum > 1;
+    EXECUTE format('INSERT INTO edges SELECT 8, %s FROM edges WHERE id = 1', one);
+    EXECUTE format('INSERT INTO edges SELECT 9, %s FROM edges WHERE id = 6', other);
+END $$;
+UPDATE edges SET js = document FROM (VALUES
+    (1, '{"a": "x", "b": 1, "c": true, "d": null, "_e9": "é\n\"q\" 😀"}'::jsonb), (2, '[]'), (3, '{"a": ""}'), (5, '"a"'), (6, '{"a": "1", "b": -123456789012345678901234567890, "c": false}'),
+    (7, '{"A": "upper", "b": 0}')) AS given (number, document) WHERE number = id;

@@ -20,7 +20,7 @@ from services.recompute.outbound.session import Spark
 from tests.integration.recompute.functions.edges import PINNED, Edges
 from tests.integration.recompute.functions.expected import Expression, listed
 
-LISTS = ("arithmetic", "comparisons", "choices", "casts", "texts", "times")
+LISTS = ("arithmetic", "comparisons", "choices", "casts", "texts", "times", "deparsed")
 AT_ONCE = 60
 
 
@@ -51,7 +51,8 @@ def asked(expression: Expression, edges: Edges) -> Asked:
 def frame(spark: Spark, edges: Edges) -> Iterator[Callable[[bool], DataFrame]]:
     """The table in Spark, its expressions interpreted or compiled."""
     table = edges.arrow()
-    yield lambda compiled: (spark.session if compiled else spark.small).createDataFrame(table).coalesce(1)
+    frames = [session.createDataFrame(table).coalesce(1) for session in (spark.small, spark.session)]
+    yield lambda compiled: frames[compiled]
 
 
 def evaluated(frame: DataFrame, questions: list[Asked]) -> list[list[bytes | None]]:
