@@ -110,6 +110,14 @@ def fetch_jars() -> None:
     draft.rename(JARS)
 
 
+def archive_classes() -> None:
+    """Let Spark's JVM map its classes instead of loading them: every later start takes half the time."""
+    say("archiving Spark's classes, for quicker starts")
+    done = subprocess.run([ENVIRONMENT / "bin" / "python", "-m", "services.recompute.archive"], cwd=PROJECT)
+    if done.returncode != 0:
+        say("that failed; Spark will start as slowly as it does without")
+
+
 def main() -> int:
     """Do what is not done yet; 0 when all is there, 2 when the user has to bring something."""
     began = time.monotonic()
@@ -121,6 +129,7 @@ def main() -> int:
             steps = [
                 (Step(ENVIRONMENT / ".tidewire", "requirements.lock", "pyproject.toml"), install_packages),
                 (Step(JARS / ".tidewire", "pom.xml"), fetch_jars),
+                (Step(ENVIRONMENT / ".tidewire-archive", "requirements.lock"), archive_classes),
             ]
             waiting = [(step, make) for step, make in steps if not step.is_done()]
             if waiting:

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import ssl
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import faust
@@ -48,6 +50,8 @@ def build(
         key_serializer="raw",
         value_serializer="raw",
         store="memory://",
+        # Faust makes a folder even for tables in memory.
+        datadir=str(Path(tempfile.gettempdir()) / "tidewire-registry"),
         web_enabled=False,
         topic_disable_leader=True,
         topic_allow_declare=False,
