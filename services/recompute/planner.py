@@ -16,6 +16,7 @@ from services.recompute.core.live import Failure, LiveQuery, LiveTemplate
 from services.recompute.core.plan import OutputColumn, Plan, Read, Strategy
 from services.recompute.core.planning import plan
 from services.recompute.core.refusal import Refused
+from services.recompute.core.rendering import is_utc, zone_agrees
 from services.recompute.inbound.catalog import CatalogReader
 
 PARALLEL_PLANS = 2
@@ -57,6 +58,7 @@ class Planner:
         self._normalising: list[Future[Normalised]] = []
         self._looking: Future[str] | None = None
         self._rights = ""
+        self._zones: dict[str, bool] = {}
 
     def ask(self, template: LiveTemplate) -> None:
         self._waiting.pop(template.id, None)
@@ -130,11 +132,24 @@ class Planner:
         try:
             with self._reader() as reader:
                 described = reader.describe(query)
-            tables = _tables(described)
-            outcome = self._chosen(template_id, query, described)
+                tables = _tables(described)
+                outcome = self._chosen(template_id, query, described)
+                zone = query.text_settings.time_zone
+                if (
+                    outcome.strategy is not Strategy.SOURCE
+                    and _prints_moments(outcome)
+                    and not self._knows(reader, zone)
+                ):
+                    outcome = by_postgres(described, f"the time zone {zone}, of which PostgreSQL has another table")
         except Refused as refused:
             outcome = Failure(refused.sqlstate, refused.message)
         return Planned(template_id, self._emit_barrier(), outcome, tables)
+
+    def _knows(self, reader: CatalogReader, zone: str) -> bool:
+        """Whether our table of a time zone is PostgreSQL's: those of different years differ."""
+        if zone not in self._zones:
+            self._zones[zone] = is_utc(zone) or zone_agrees(zone, reader.zone_offsets(zone))
+        return self._zones[zone]
 
     def _look(self) -> str:
         with self._reader() as reader:
@@ -175,6 +190,10 @@ def by_postgres(described: Described, reason: str) -> Plan:
         parameter_types=described.parameter_types,
         on_timer=True,
     )
+
+
+def _prints_moments(plan: Plan) -> bool:
+    return any("timestamptz" in column.type.name or "tstz" in column.type.name for column in plan.columns)
 
 
 def _tables(described: Described) -> dict[int, Table]:

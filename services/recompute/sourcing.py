@@ -49,8 +49,9 @@ class Sourcing:
         self._source, self._log, self._telling, self._events = source, log, telling, events
         self._timer_s, self._clock = timer_s, clock
         self._tracked: dict[bytes, Tracked] = {}
-        # Answers whose barrier the log has not passed.
-        self._waiting: dict[bytes, Answer] = {}
+        # Answers whose barrier the log has not passed. A newer one does not replace an older one: under steady writes
+        # no barrier would ever be passed in time.
+        self._waiting: list[Answer] = []
 
     def track(self, live: LiveQuery) -> None:
         """From now on PostgreSQL runs it."""
@@ -60,7 +61,7 @@ class Sourcing:
 
     def untrack(self, query_id: bytes) -> None:
         if self._tracked.pop(query_id, None) is not None:
-            self._waiting.pop(query_id, None)
+            self._waiting = [answer for answer in self._waiting if answer.query_id != query_id]
             self._source.forget(query_id)
 
     def concern(self, live: LiveQuery, commit: Commit, *, resets: bool) -> None:
@@ -79,14 +80,12 @@ class Sourcing:
 
     def turn(self) -> None:
         """Take the answers in whose place in the log is known, and ask again what the clock asks for."""
-        for answer in self._source.ran():
-            self._waiting[answer.query_id] = answer
-        for query_id, answer in list(self._waiting.items()):
-            if answer.barrier_id in self._log.barriers:
-                del self._waiting[query_id]
-                tracked = self._tracked.get(query_id)
-                if tracked is not None:
-                    self._take(tracked, answer)
+        answers = [*self._waiting, *self._source.ran()]
+        self._waiting = [answer for answer in answers if answer.barrier_id not in self._log.barriers]
+        for answer in answers:
+            tracked = self._tracked.get(answer.query_id)
+            if tracked is not None and answer.barrier_id in self._log.barriers:
+                self._take(tracked, answer)
         now_s = self._clock()
         for tracked in self._tracked.values():
             if tracked.next_run_s is not None and now_s >= tracked.next_run_s:

@@ -23,11 +23,11 @@ from services.recompute.core.storage import (
 
 Renderer: TypeAlias = Callable[[str], bytes]
 
-# One array: the offsets of the session's TimeZone, every third day. Zone tables of different years differ.
+# One array: the offsets of the session's TimeZone, every day. Zone tables of different years differ.
 ZONE_PROBE = (
     "SELECT pg_catalog.array_agg(extract(timezone FROM at)::pg_catalog.int4 ORDER BY at) "
     "FROM pg_catalog.generate_series("
-    "'1970-01-01 00:00:00+00'::timestamptz, '2100-01-01 00:00:00+00'::timestamptz, '72 hours'::interval) AS at"
+    "'1970-01-01 00:00:00+00'::timestamptz, '2100-01-01 00:00:00+00'::timestamptz, '24 hours'::interval) AS at"
 )
 _YEAR_1970 = -946_684_800_000_000
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
@@ -314,7 +314,7 @@ def zone_agrees(name: str, offsets: Sequence[int]) -> bool:
     """Whether PostgreSQL's table of a zone is ours, by what it answered to ZONE_PROBE."""
     if is_utc(name):
         return True
-    step = timedelta(hours=72)
+    step = timedelta(hours=24)
     start = datetime(1970, 1, 1, tzinfo=UTC)
     try:
         zone = zone_named(name)

@@ -19,6 +19,7 @@ from services.recompute.core.dependence import depends
 from services.recompute.core.dialect.parsing import parse
 from services.recompute.core.dialect.typed import Untranslatable
 from services.recompute.core.refusal import Refused
+from services.recompute.core.rendering import ZONE_PROBE
 from services.recompute.inbound.catalog_relations import Survey
 from services.recompute.inbound.catalog_relations import statement as catalog_statement
 from services.recompute.inbound.catalog_values import normalised
@@ -86,6 +87,18 @@ class CatalogReader:
             raise failure(self._postgres, str(error)) from error
         assert row is not None
         return str(row[0])
+
+    def zone_offsets(self, name: str) -> list[int]:
+        """What PostgreSQL's own table says of a time zone: its offsets in seconds, as ZONE_PROBE asks for them."""
+        assert self._connection is not None
+        try:
+            with self._connection.transaction():
+                set_local(self._connection, {"TimeZone": name})
+                row = self._connection.execute(ZONE_PROBE).fetchone()
+        except psycopg.Error as error:
+            raise failure(self._postgres, str(error)) from error
+        assert row is not None
+        return list(row[0])
 
     def normalised(
         self, types: Sequence[PgType], tuples: Sequence[ResultRow], settings: TextSettings

@@ -35,6 +35,11 @@ logger.tasks.level = off
 # Windows over a whole result are what the query says.
 logger.window.name = org.apache.spark.sql.execution.window.WindowExec
 logger.window.level = error
+# Plans are long; that their text was cut is no news.
+logger.strings.name = org.apache.spark.sql.catalyst.util
+logger.strings.level = error
+logger.utils.name = org.apache.spark.util
+logger.utils.level = error
 """  # noqa: E501
 
 _SETTINGS = {
