@@ -11,4 +11,3 @@ SELECT 'x' AS label, id, NULL AS nothing FROM teams;
 SELECT person, points FROM marks WHERE subject = 'math';
 SELECT id FROM people WHERE NOT (team = 1);
 SELECT 1 FROM people;
-SELECT id, doc ->> 'k' AS k FROM wide;
