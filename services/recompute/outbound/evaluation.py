@@ -16,7 +16,8 @@ from services.recompute.core.plan import RowLocal
 from services.recompute.core.storage import arrow_column, canonical
 from services.recompute.outbound.answers import matches, numbers, texts
 from services.recompute.outbound.attempts import Attempts, Unit
-from services.recompute.outbound.frames import Condition, matched, union
+from services.recompute.outbound.frames import Condition, fused, joined, projected, union
+from services.recompute.outbound.prepared import Prepared
 from services.recompute.outbound.session import Spark
 from services.recompute.outbound.tuples import (
     as_select,
@@ -27,11 +28,15 @@ from services.recompute.outbound.tuples import (
     with_literals,
     with_views,
 )
+from services.recompute.outbound.variables import Variables
 
 # As many branches of full plans, and as many row-local templates, as a single job takes.
 FULL_BRANCHES = 16
 ROW_LOCAL_TEMPLATES = 256
+# Up to so many pairs of a changed row and a tuple are looked at one by one; more are left to a join.
+LOOKS = 1_000_000
 KEPT_TUPLE_TABLES = 256
+KEPT_PREPARED = 64
 KEPT_ASSEMBLIES = 10_000
 
 Keyed: TypeAlias = tuple[ResultRow, ResultRow]
@@ -66,6 +71,8 @@ class Evaluation:
         self._spark, self._tables, self._max_rows = spark, tables, max_rows
         self._attempts = Attempts()
         self._assemblies: dict[tuple[RowLocal, Table, bytes], Assembly] = {}
+        self._variables = Variables(spark.small)
+        self._prepared = lru_cache(KEPT_PREPARED)(self._new_prepared)
         self._tuples = lru_cache(KEPT_TUPLE_TABLES)(self._new_tuples)
 
     def whole(self, jobs: Sequence[Job]) -> list[Rows | Failed]:
@@ -94,51 +101,63 @@ class Evaluation:
 
     def _changed(self, units: Sequence[Unit]) -> list[list[list[Weighed]]]:
         found: list[list[list[Weighed]]] = [[[] for _ in unit.tuples] for unit in units]
-        slots: list[tuple[list[Weighed], Assembly]] = []
+        assemblies = [self._assembly(unit.job) for unit in units]
+        slots = [(into, assembly) for of_unit, assembly in zip(found, assemblies, strict=True) for into in of_unit]
+        conditions = _by_table(units, [assembly.computed for assembly in assemblies])
+        with_outputs = any(assembly.computed for assembly in assemblies)
         changes: list[tuple[ResultRow, int, tuple[int, ...]]] = []
         frames: list[DataFrame] = []
-        for oid, numbers_of_units in _by_table(units).items():
+        for oid, of_table in conditions.items():
             rows, key = self._tables.changes(oid).rows, self._tables.key(oid)
-            conditions: list[Condition] = []
-            for number in numbers_of_units:
-                assembled = self._assembly(units[number].job)
-                conditions.append(_condition(units[number], assembled.computed, len(slots)))
-                slots += [(into, assembled) for into in found[number]]
             if rows:
-                frame = self._change_frame(self._tables.table(oid), rows, len(changes), conditions)
-                frames += matched(frame, ["i"], conditions, self._tuples)
+                arrow = _arrow_changes(self._tables.table(oid), rows, len(changes), of_table)
+                frames += self._change_frames(arrow, of_table, with_outputs=with_outputs)
                 changes += [(row, weight, key) for row, weight in rows]
         if frames:
             answer = union(frames).toArrow()
             places = numbers(answer["i"])
             for at, slot, values in matches(answer["m"]):
                 row, weight, key = changes[places[at]]
-                into, assembled = slots[slot]
-                into.append((tuple([row[place] for place in key]), assembled.row(row, values), weight))
+                into, assembly = slots[slot]
+                into.append((tuple([row[place] for place in key]), assembly.row(row, values), weight))
         return found
+
+    def _change_frames(
+        self, arrow: pa.Table, conditions: Sequence[Condition], *, with_outputs: bool
+    ) -> list[DataFrame]:
+        rows = self._spark.small.createDataFrame(arrow)
+        parted = [one for one in conditions if one.is_wide and len(one.tuples) * arrow.num_rows > LOOKS]
+        others = [one for one in conditions if one not in parted]
+        frames = [self._joined(rows, ["i"], condition, with_outputs=with_outputs) for condition in parted]
+        if others:
+            arrays = {one.slot: self._variables.name(one.types, one.tuples) for one in others if one.is_wide}
+            expression = fused(others, arrays, with_outputs=with_outputs)
+            frames.append(self._prepared(expression, arrow.schema).over(self._spark.small, rows))
+        return frames
+
+    def _joined(
+        self, rows: DataFrame, identity: Sequence[str], condition: Condition, *, with_outputs: bool
+    ) -> DataFrame:
+        tuples = self._tuples(condition.types, condition.tuples)
+        return joined(rows, identity, condition, tuples, with_outputs=with_outputs)
 
     def _whole_row_local(self, units: Sequence[Unit]) -> list[list[list[Keyed]]]:
         found: list[list[list[Keyed]]] = [[[] for _ in unit.tuples] for unit in units]
-        slots: list[tuple[list[Keyed], Printing]] = []
-        printings: list[Printing] = []
+        printings = [_printing(unit.job) for unit in units]
+        slots = [(into, printing) for of_unit, printing in zip(found, printings, strict=True) for into in of_unit]
+        conditions = _by_table(units, [unit.job.plan.row_local.outputs for unit in units if unit.job.plan.row_local])
         frames: list[DataFrame] = []
-        for oid, numbers_of_units in _by_table(units).items():
-            table, key = self._tables.table(oid), self._tables.key(oid)
-            conditions: list[Condition] = []
-            for number in numbers_of_units:
-                row_local = units[number].job.plan.row_local
-                assert row_local is not None
-                conditions.append(_condition(units[number], row_local.outputs, len(slots)))
-                slots += [(into, _printing(units[number].job)) for into in found[number]]
-            types = [table.columns[place].type for place in key]
-            keys = ", ".join(canonical(type, f"c{place}") for place, type in zip(key, types, strict=True))
-            identity = [f"{len(printings)} AS t", f"CAST(array({keys}) AS ARRAY<STRING>) AS k"]
-            frames += matched(self._spark.session.table(self._tables.view(oid)), identity, conditions, self._tuples)
-            printings.append(Printing(types, PINNED))
+        for number, (oid, of_table) in enumerate(conditions.items()):
+            rows = self._spark.session.table(self._tables.view(oid))
+            identity = [f"{number} AS t", f"{self._key_texts(oid)} AS k"]
+            narrow = [condition for condition in of_table if not condition.is_wide]
+            if narrow:
+                frames.append(projected(rows, identity, fused(narrow, {}, with_outputs=True)))
+            wide = [condition for condition in of_table if condition.is_wide]
+            frames += [self._joined(rows, identity, condition, with_outputs=True) for condition in wide]
         answer = union(frames).toArrow()
-        row_keys = [
-            printings[at].row(values) for at, values in zip(numbers(answer["t"]), texts(answer["k"]), strict=True)
-        ]
+        keys = [Printing(self._key_types(oid), PINNED) for oid in conditions]
+        row_keys = [keys[at].row(values) for at, values in zip(numbers(answer["t"]), texts(answer["k"]), strict=True)]
         for at, slot, values in matches(answer["m"]):
             into, printing = slots[slot]
             into.append((row_keys[at], printing.row(values)))
@@ -173,17 +192,13 @@ class Evaluation:
         )
         return sql.replace("⟦params⟧", f"params_{number}")
 
-    def _change_frame(
-        self, table: Table, rows: Sequence[tuple[ResultRow, int]], first: int, conditions: Iterable[Condition]
-    ) -> DataFrame:
-        read = {
-            at for condition in conditions for at in columns_read(" ".join((condition.predicate, *condition.computed)))
-        }
-        columns = {"i": pa.array(range(first, first + len(rows)), pa.int32())}
-        for at in sorted(read):
-            if at < len(table.columns):
-                columns[f"c{at}"] = arrow_column(table.columns[at].type, [row[at] for row, _ in rows])
-        return self._spark.small.createDataFrame(pa.table(columns))
+    def _key_types(self, oid: int) -> list[PgType]:
+        columns = self._tables.table(oid).columns
+        return [columns[place].type for place in self._tables.key(oid)]
+
+    def _key_texts(self, oid: int) -> str:
+        places = zip(self._tables.key(oid), self._key_types(oid), strict=True)
+        return f"CAST(array({', '.join(canonical(type, f'c{place}') for place, type in places)}) AS ARRAY<STRING>)"
 
     def _assembly(self, job: Job) -> Assembly:
         row_local = job.plan.row_local
@@ -196,6 +211,10 @@ class Evaluation:
             known = assembly(row_local.outputs, job.plan.columns, table, job.settings)
             self._assemblies[row_local, table, settings] = known
         return known
+
+    def _new_prepared(self, expression: str, schema: pa.Schema) -> Prepared:
+        nothing = self._spark.small.createDataFrame(schema.empty_table())
+        return Prepared(projected(nothing, ["i"], expression))
 
     def _new_tuples(self, types: tuple[PgType, ...], tuples: tuple[ResultRow, ...]) -> DataFrame:
         return self._spark.small.createDataFrame(as_table(types, tuples))
@@ -220,25 +239,35 @@ def _units(jobs: Sequence[Job]) -> list[Unit]:
     return units
 
 
-def _by_table(units: Sequence[Unit]) -> dict[int, list[int]]:
-    """The units' numbers by the table that they read."""
-    found: dict[int, list[int]] = {}
-    for number, unit in enumerate(units):
-        assert unit.job.plan.row_local is not None
-        found.setdefault(unit.job.plan.row_local.table, []).append(number)
+def _by_table(units: Sequence[Unit], computed: Sequence[tuple[str, ...]]) -> dict[int, list[Condition]]:
+    """The units as conditions by the table that they read; slots are counted through all tuples of all units."""
+    found: dict[int, list[Condition]] = {}
+    slot = 0
+    for unit, outputs in zip(units, computed, strict=True):
+        plan, moment_us = unit.job.plan, unit.job.moment_us
+        assert plan.row_local is not None
+        condition = Condition(
+            predicate=at_moment(plan.row_local.predicate, moment_us),
+            computed=tuple([at_moment(output, moment_us) for output in outputs]),
+            types=plan.parameter_types,
+            tuples=unit.values,
+            slot=slot,
+        )
+        found.setdefault(plan.row_local.table, []).append(condition)
+        slot += len(unit.tuples)
     return found
 
 
-def _condition(unit: Unit, computed: Sequence[str], slot: int) -> Condition:
-    plan, moment_us = unit.job.plan, unit.job.moment_us
-    assert plan.row_local is not None
-    return Condition(
-        predicate=at_moment(plan.row_local.predicate, moment_us),
-        computed=tuple([at_moment(output, moment_us) for output in computed]),
-        types=plan.parameter_types,
-        tuples=unit.values,
-        slot=slot,
-    )
+def _arrow_changes(
+    table: Table, rows: Sequence[tuple[ResultRow, int]], first: int, conditions: Iterable[Condition]
+) -> pa.Table:
+    """The changed rows, numbered from `first` on, with the columns that the conditions read."""
+    read = {at for one in conditions for at in columns_read(" ".join((one.predicate, *one.computed)))}
+    columns = {"i": pa.array(range(first, first + len(rows)), pa.int32())}
+    for at in sorted(read):
+        if at < len(table.columns):
+            columns[f"c{at}"] = arrow_column(table.columns[at].type, [row[at] for row, _ in rows])
+    return pa.table(columns)
 
 
 def _printing(job: Job) -> Printing:

@@ -1,10 +1,10 @@
-"""Row-local templates as DataFrames: all of a table's in one projection, those with many tuples by a join with them.
+"""Row-local templates as DataFrames: all of a table's in one projection, or joined with tuples where those are many.
 
 A frame here has the columns of its rows, and `m`, an array with an element for each slot that the row belongs to: the
 slot's number `n`, and `r`, the computed outputs; the number alone where none of the slots computes any.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from pyspark.sql import DataFrame
@@ -16,6 +16,8 @@ from services.recompute.outbound.tuples import with_columns, with_literals
 
 # More tuples are joined instead of being written into the text.
 INLINE_TUPLES = 8
+# What a tuple is called in an expression over all of them.
+_TUPLE = "tidewire_tuple"
 _NOTHING = "CAST(NULL AS ARRAY<STRING>)"
 
 
@@ -34,27 +36,29 @@ class Condition(Struct, frozen=True):
         return len(self.tuples) > INLINE_TUPLES
 
 
-def matched(
-    rows: DataFrame,
-    identity: Sequence[str],
-    conditions: Sequence[Condition],
-    tuples: Callable[[tuple[PgType, ...], tuple[ResultRow, ...]], DataFrame],
-) -> list[DataFrame]:
-    """Frames of `identity` and `m`, which together hold each row of each condition's slots."""
-    with_outputs = any(condition.computed for condition in conditions)
-    inline = [condition for condition in conditions if not condition.is_wide]
-    frames = []
-    if inline:
-        cases = ", ".join(case for condition in inline for case in _cases(condition, with_outputs))
-        frame = rows.selectExpr(*identity, f"array_compact(array({cases})) AS m")
-        frames.append(frame.where("size(m) > 0"))
+def fused(conditions: Sequence[Condition], arrays: Mapping[int, str], *, with_outputs: bool) -> str:
+    """The expression of `m`. `arrays` has the name of a variable for the slot of each wide condition: its tuples."""
+    cases = [case for condition in conditions if not condition.is_wide for case in _cases(condition, with_outputs)]
+    parts = [f"array_compact(array({', '.join(cases)}))"] if cases else []
     for condition in conditions:
         if condition.is_wide:
-            element = _element(f"{condition.slot} + q", with_columns(_array(condition.computed)), with_outputs)
-            on = F.expr(with_columns(condition.predicate) or "TRUE")
-            joined = rows.join(F.broadcast(tuples(condition.types, condition.tuples)), on)
-            frames.append(joined.selectExpr(*identity, f"array({element}) AS m"))
-    return frames
+            element = _element(f"{condition.slot} + {_TUPLE}.q", _array(condition.computed), with_outputs)
+            held = f"filter({arrays[condition.slot]}, {_TUPLE} -> {condition.predicate or 'TRUE'})"
+            parts.append(with_columns(f"transform({held}, {_TUPLE} -> {element})", _TUPLE))
+    return f"{parts[0] if len(parts) == 1 else _concat(parts)} AS m"
+
+
+def projected(rows: DataFrame, identity: Sequence[str], expression: str) -> DataFrame:
+    return rows.selectExpr(*identity, expression).where("size(m) > 0")
+
+
+def joined(
+    rows: DataFrame, identity: Sequence[str], condition: Condition, tuples: DataFrame, *, with_outputs: bool
+) -> DataFrame:
+    """The frame of a wide condition; `tuples` has its tuples, as tuples.as_table says."""
+    element = _element(f"{condition.slot} + q", with_columns(_array(condition.computed)), with_outputs)
+    on = F.expr(with_columns(condition.predicate) or "TRUE")
+    return rows.join(F.broadcast(tuples), on).selectExpr(*identity, f"array({element}) AS m")
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:
@@ -62,6 +66,10 @@ def union(frames: Sequence[DataFrame]) -> DataFrame:
     for frame in frames[1:]:
         whole = whole.union(frame)
     return whole
+
+
+def _concat(parts: Sequence[str]) -> str:
+    return f"concat({', '.join(parts)})"
 
 
 def _cases(condition: Condition, with_outputs: bool) -> list[str]:

@@ -32,6 +32,11 @@ logger.executor.name = org.apache.spark.executor.Executor
 logger.executor.level = off
 logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
 logger.tasks.level = off
+# What we set on purpose.
+logger.texts.name = org.apache.spark.sql.catalyst.util.StringUtils
+logger.texts.level = error
+logger.pools.name = org.apache.spark.scheduler.FairSchedulableBuilder
+logger.pools.level = error
 # Windows over a whole result are what the query says.
 logger.window.name = org.apache.spark.sql.execution.window.WindowExec
 logger.window.level = error

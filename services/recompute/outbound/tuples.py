@@ -27,9 +27,9 @@ def with_literals(sql: str, types: tuple[PgType, ...], values: ResultRow) -> str
     return _PARAMETER.sub(lambda found: literal(types[int(found[1]) - 1], values[int(found[1]) - 1]), sql)
 
 
-def with_columns(sql: str) -> str:
-    """The text over a table of tuples."""
-    return _PARAMETER.sub(r"p\1", sql)
+def with_columns(sql: str, of: str = "") -> str:
+    """The text over a table of tuples, or over one of them that is called `of`."""
+    return _PARAMETER.sub(rf"{of}.p\1" if of else r"p\1", sql)
 
 
 def with_views(sql: str, views: dict[int, str]) -> str:

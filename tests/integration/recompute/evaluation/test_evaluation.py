@@ -49,6 +49,11 @@ def account(number, group=None, moment=b"2024-01-01 00:00:00+00"):
     return (b"%d" % number, None if group is None else b"%d" % group, b"n%d" % number, amount, moment)
 
 
+def jobs_run(spark):
+    """How many jobs Spark has run so far."""
+    return spark.session.sparkContext._jsc.sc().dagScheduler().numTotalJobs()
+
+
 ROWS = [account(number, number % 3 if number % 5 else None) for number in range(20)]
 
 
@@ -81,6 +86,19 @@ def test_templates_of_many_tables_are_answered_together(tables, evaluation):
         jobs.append(row_local(oid, "c0 > ⟦p1⟧", {"c1": TEXT}, parameters=(INT4,), tuples=((b"12",), (b"0",))))
     answers = evaluation.changed(jobs)
     assert [[len(found) for found in answer.found] for answer in answers] == [[0, 1], [0, 1], [0, 1], [1, 1], [1, 1]]
+
+
+def test_templates_that_compute_and_templates_that_do_not_are_answered_together(tables, evaluation, spark):
+    jobs = []
+    for oid, output in ((20, "c1"), (21, "concat(c1, 'x')")):
+        tables.hold(table(oid, INT4, TEXT), [], [((b"1", b"t"), 1)])
+        jobs.append(row_local(oid, "c0 = 1", {output: TEXT}))
+        jobs.append(row_local(oid, "c0 = ⟦p1⟧", {output: TEXT}, parameters=(INT4,), tuples=((b"1",),) * 9))
+    before = jobs_run(spark)
+    answers = evaluation.changed(jobs)
+    assert [answer.found[0] for answer in answers] == [[((b"1",), (text,), 1)] for text in (b"t", b"t", b"tx", b"tx")]
+    # Had they not fitted together, each would have been run again alone.
+    assert jobs_run(spark) - before <= 5
 
 
 def test_nothing_changed_is_no_rows(tables, evaluation):
