@@ -2,16 +2,23 @@
 
 import argparse
 
-from benchmarks import capture
+from benchmarks import capture, recompute
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("which", nargs="?", choices=["capture"], default="capture", help="default: capture")
+    parser.add_argument(
+        "which", nargs="?", choices=["capture", "recompute"], default="capture", help="default: capture"
+    )
     parser.add_argument("--rows", type=int, default=500_000, help="row changes in each workload")
     parser.add_argument("--commits", type=int, default=200, help="commits in the latency benchmark")
+    parser.add_argument("--only", nargs="+", choices=list(recompute.PARTS), default=[], help="parts of recompute's")
+    parser.add_argument("--table", type=int, default=1_000_000, help="rows of recompute's table")
     arguments = parser.parse_args()
-    capture.run(rows=arguments.rows, commits=arguments.commits)
+    if arguments.which == "recompute":
+        recompute.run(arguments.only, rows=arguments.table)
+    else:
+        capture.run(rows=arguments.rows, commits=arguments.commits)
 
 
 if __name__ == "__main__":
