@@ -32,7 +32,7 @@ class Writing:
         dice = random.Random(4)
         with self._road.connect(autocommit=False) as connection:
             while not self._stop.wait(0.03):
-                amount, one, other = dice.randrange(1, 99), dice.randrange(ROWS), dice.randrange(ROWS)
+                amount, one, other = dice.randrange(-99, 99), dice.randrange(ROWS), dice.randrange(ROWS)
                 connection.execute(f"UPDATE {self._own}_a SET v = v - %s, n = n + 1 WHERE id = %s", [amount, one])
                 connection.execute(f"UPDATE {self._own}_b SET v = v + %s, n = n + 1 WHERE id = %s", [amount, other])
                 connection.commit()
@@ -57,7 +57,7 @@ def followers(road, tables):
         road.good(f"SELECT id, v, json_build_array(id)::text FROM ({both}) u"),
     ]
     rows = [road.good(f"SELECT id, v, n FROM {own}_a WHERE id % {number} = 0") for number in range(1, 9)]
-    counts = [road.good(f"SELECT sum(v), count(*) FROM {own}_{table} WHERE v > 10") for table in "ab"]
+    counts = [road.good(f"SELECT sum(v), sum(n), count(*) FROM {own}_{table}") for table in "ab"]
     assert [road.strategy(one) for one in money] == ["full", "full", "source"]
     assert road.strategy(rows[0]) == "row-local"
     return [*money, *rows, *counts]
