@@ -6,9 +6,11 @@ from collections import Counter
 
 import pytest
 
+from tests.e2e.recompute.road import PATIENCE_S
+
 # As Road.start_worker sets them.
 CONCURRENCY, STATEMENT_TIMEOUT_S = 2, 2.0
-CHANGES_A_SECOND, FOR_S = 200, 8.0
+CHANGES_A_SECOND, CHANGES, FOR_S = 200, 400, 8.0
 CANCELED = "57014"
 OURS = """
 SELECT count(*) FILTER (WHERE state <> 'idle'),
@@ -85,8 +87,9 @@ def flood(road, connection, own):
     begun, steps, most, longest = scans(connection, f"{own}_counted"), [len(one.seen) for one in everyone], 0, 0.0
     began = time.monotonic()
     with Flood(road, own) as flooding:
-        while time.monotonic() < began + FOR_S:
+        while time.monotonic() < began + FOR_S or flooding.changes < CHANGES:
             road.pump()
+            assert time.monotonic() < began + PATIENCE_S, f"the writer was starved: {flooding.changes} changes"
             # What runs is the template, folded and without comments.
             running, age_s = connection.execute(OURS, [f"%FROM {own} a%generate_series%"]).fetchone()
             most, longest = max(most, running), max(longest, age_s or 0)
@@ -96,14 +99,12 @@ def flood(road, connection, own):
         f"{flooding.changes} changes in {took_s:.1f} s: {runs} runs of six slow queries, at most {most} at once, "
         f"the longest {longest:.1f} s"
     )
-    assert flooding.changes >= 50, "the writer was starved"
     assert 1 <= most <= CONCURRENCY
     assert runs >= 1
     # The server's clock ends a statement; a busy machine may be late with it.
     assert longest <= STATEMENT_TIMEOUT_S * 5
-    # Each query rests at least 0.2 s after a run, and not one of 200 changes a second is a run of its own.
+    # Each query rests at least 0.2 s after a run, however many changes there are.
     assert runs <= 6 * (took_s / 0.2 + 2)
-    assert runs < 6 * flooding.changes / 4
     # The others went on meanwhile, also the one that needs PostgreSQL under another role.
     assert len(of_other.seen) > steps[-2] and len(on_spark.seen) > steps[-1]
     assert {seen.sqlstate for seen in endless.seen if seen.kind == "ERROR"} == {CANCELED}
