@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,7 +20,7 @@ _roads: dict[Place, OracleRoad] = {}
 
 
 @pytest.fixture(scope="session")
-def road_at(kafka, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Place], OracleRoad]:
+def road_at(kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Place], OracleRoad]]:
     """A capture and a worker on a database of a place."""
 
     def make(place: Place) -> OracleRoad:
@@ -35,11 +35,16 @@ def road_at(kafka, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Place]
             road.worker.wait_ready()
         return _roads[place]
 
-    return make
+    yield make
+    _close()
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """The JVMs do not outlive these tests: the rest of the run needs the machine."""
     if nextitem is None or FOLDER not in nextitem.path.parents:
-        _roads.clear()
-        _open.close()
+        _close()
+
+
+def _close() -> None:
+    _roads.clear()
+    _open.close()
