@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
+from zlib import crc32
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
@@ -83,7 +84,7 @@ class Campaign:
         for found in report.wrong:
             alone = replace(case, questions=(found.question,), note=found.words[:2000], level=self._level)
             small = reduced(alone, found) if len(self.files) < REDUCED else alone
-            name = f"{self._level}-{case.place}-{abs(hash(found.question.sql)) % 10**8:08d}.json"
+            name = f"{self._level}-{case.place}-{crc32(found.question.sql.encode()):08x}.json"
             self.files.append(f"{write(small, FOUND / name)}: {found.words}")
 
     def close(self) -> None:
