@@ -41,8 +41,10 @@ def chosen(short: Mapping[Place, int]) -> dict[Place, int]:
     return {place: -(-total * share // sum(shares.values())) for place, share in shares.items()}
 
 
-def each_random(cases: int, run: Callable[[Random], None]) -> None:
+def each_random(cases: int, label: str, run: Callable[[Random], None]) -> None:
     """Hypothesis draws a source of chance for every case: the same ones in every `make test`, others for every seed.
+
+    `label` keeps the cases of one level and place apart from those of the others, which have the same draws.
 
     A case is too large for Hypothesis to shrink; tests/oracle/reducing.py makes it small. ORACLE_SECONDS ends a run.
     """
@@ -59,7 +61,7 @@ def each_random(cases: int, run: Callable[[Random], None]) -> None:
     def drawn(random: Random) -> None:
         if time.monotonic() < until_s:
             # Hypothesis begins every run with the same simplest draw; the seed makes it another case.
-            run(Random(f"{os.environ.get('ORACLE_SEED', '')} {random.random()}"))
+            run(Random(f"{os.environ.get('ORACLE_SEED', '')} {label} {random.random()}"))
 
     if "ORACLE_SEED" in os.environ:
         drawn = hypothesis.seed(int(os.environ["ORACLE_SEED"]))(drawn)

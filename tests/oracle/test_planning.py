@@ -69,5 +69,5 @@ def test_what_spark_answers_is_what_postgres_answers(at, spark):
         asked = case(random, place, questions=min(QUESTIONS[place], QUESTIONS_A_CASE), steps=6)
         campaign.add(asked, one(spark, server, asked), reduced)
 
-    each_random(-(-QUESTIONS[place] // QUESTIONS_A_CASE), run)
+    each_random(-(-QUESTIONS[place] // QUESTIONS_A_CASE), f"planned {place}", run)
     campaign.close()

@@ -50,5 +50,5 @@ def test_initial_result_and_deltas_are_what_postgres_answered(place: Place, road
         asked = accepted(made, case(random, place, questions=questions, steps=STEPS))
         campaign.add(asked, road.run(made, asked, every_commit=random.random() < 0.7), reduced)
 
-    each_random(-(-QUESTIONS[place] // QUESTIONS_A_CASE), run)
+    each_random(-(-QUESTIONS[place] // QUESTIONS_A_CASE), f"road {place}", run)
     campaign.close()
