@@ -1,5 +1,6 @@
 """Capture and recompute as processes; the test plays the registry, and reads `deltas` as fanout and gateways do."""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +50,13 @@ class Road:
             kafka=kafka,
             prefix=prefix,
             log=directory / "capture.log",
-            settings={"heartbeat_s": "1", "sweep_s": "0.3", "wal_sender_timeout_ms": "2000"},
+            # Of its own: slots belong to the server, and this one may outlive the processes.
+            settings={
+                "slot": re.sub("[^a-z0-9_]", "_", prefix.lower()),
+                "heartbeat_s": "1",
+                "sweep_s": "0.3",
+                "wal_sender_timeout_ms": "2000",
+            },
         )
         self._queries = Writer(self.kafka, QUERIES.name, client_id="test")
         self._deltas = PartitionsReader(self.kafka, DELTAS.name, client_id="test")
