@@ -14,6 +14,8 @@ from services.chassis.kafka.section import Kafka
 
 READ_MESSAGES = 1000
 READ_WAIT_S = 0.2
+# A partition that is new, or whose broker has just gone, has no leader for a moment.
+ELECTIONS = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
 
 
 def _nothing() -> None:
@@ -49,12 +51,17 @@ class PartitionsReader:
 
     def low_and_high(self, partition: int) -> tuple[int, int]:
         """The first offset on the broker and the one after the last."""
-        try:
-            return self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=TIMEOUT_S)
-        except KafkaException as error:
-            if error.args[0].code() in ABSENCES:
-                raise TopicMissing(self._topic, partition) from error
-            raise unanswered(self._bootstrap, self._reachability.trouble, error.args[0]) from error
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                return self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=TIMEOUT_S)
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code in ABSENCES:
+                    raise TopicMissing(self._topic, partition) from error
+                if code not in ELECTIONS or time.monotonic() > deadline:
+                    raise unanswered(self._bootstrap, self._reachability.trouble, error.args[0]) from error
+            time.sleep(READ_WAIT_S)
 
     def read(self, timeout_s: float) -> list[Message]:
         """The next records: all that are at hand, or the first to come within the timeout, or none."""
