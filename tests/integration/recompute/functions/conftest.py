@@ -11,7 +11,7 @@ from tests.fixtures.postgres import PostgresServer
 from tests.integration.recompute.functions.edges import Edges
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def edges(postgres_server: PostgresServer) -> Iterator[Edges]:
     name = f"functions_{secrets.token_hex(4)}"
     with psycopg.connect(postgres_server.create_database(name)) as connection:
@@ -19,7 +19,7 @@ def edges(postgres_server: PostgresServer) -> Iterator[Edges]:
     postgres_server.drop_database(name)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def spark() -> Iterator[Spark]:
     session = Spark(master="local[2]", driver_memory="1g", java_options="")
     yield session

@@ -178,7 +178,7 @@ class Watched:
         self._captured.end()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def spark():
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     started = Spark(master="local[2]", driver_memory="1g", java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
@@ -186,7 +186,7 @@ def spark():
     started.stop()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def watched(postgres_server, kafka, tmp_path_factory):
     name = f"replica_{secrets.token_hex(4)}"
     captured = CapturedDatabase(
