@@ -14,7 +14,7 @@ demo: setup ## the product's main job, live; Ctrl-C ends it; ONCE=1 runs a bound
 	@$(PY) -m services.devstack.demo $(if $(ONCE),--once)
 
 test: setup ## the whole test suite in its short forms; ARGS="-k name" chooses
-	@$(PY) -m pytest -m "not chaos" $(ARGS)
+	@$(PY) -m pytest -m "not chaos" --reruns 1 -rR $(ARGS)
 
 up: setup ## start the stack, detached, and wait until every part is ready
 	@$(DEVSTACK) up
