@@ -76,7 +76,9 @@ class Bench:
         planned = plan(query.template_sql, "", described, query.text_settings)
         assert planned.row_local or planned.full, planned.why_not
         self.load([relation for relation in described.relations.values() if isinstance(relation, Table)])
-        return Job(plan=planned, settings=query.text_settings, tuples=tuples or ((),), moment_us=time.time_ns() // 1000)
+        lifted = tuple([one.value if one.HasField("value") else None for one in query.parameters])
+        moment_us = time.time_ns() // 1000
+        return Job(plan=planned, settings=query.text_settings, tuples=tuples or (lifted,), moment_us=moment_us)
 
     def load(self, tables: list[Table]) -> None:
         for table in tables:
@@ -107,7 +109,7 @@ def started(*, rows: int) -> Iterator[Bench]:
         # The tests' servers do not fsync; the ones that users run do.
         postgres = start_postgres(folder / "postgres", settings={"fsync": "on"})
         with postgres as server, start_kafka(folder / "kafka") as broker:
-            road = Road(server.dsn, broker.bootstrap, "", folder)
+            road = Road(server.dsn, broker.bootstrap, "bench.", folder)
             try:
                 road.capture.wait_ready(120)
                 made = Bench(road, folder)
