@@ -15,7 +15,7 @@ from services.chassis.kafka import Kafka
 from services.chassis.postgres import Postgres, PostgresUnreachable
 from services.recompute.core.catalog import Table
 from services.recompute.core.changed import NOTHING, Changes, Diverged
-from services.recompute.core.commits import is_about
+from services.recompute.core.schema_marks import read_mark
 from services.recompute.core.storage import Unstorable
 from services.recompute.held import Held, Phase
 from services.recompute.inbound.changes import Commit, CommitLog
@@ -114,7 +114,7 @@ class Tables:
         for event in commit.events:
             if isinstance(event, SchemaChanged):
                 for held in self._tables.values():
-                    if held.phase is Phase.LOADING and is_about(event.description, held.table):
+                    if held.phase is Phase.LOADING and read_mark(event.description).is_about(held.table):
                         held.backlog.append(event)
                 continue
             concerned = self._tables.get(event.relation.oid)

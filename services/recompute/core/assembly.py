@@ -2,21 +2,12 @@
 
 from msgspec import Struct
 
-from proto.pgoutput import PINNED_TEXT_SETTINGS
 from proto.rows import ResultRow
 from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.catalog import PgType, Table
 from services.recompute.core.plan import OutputColumn
 from services.recompute.core.rendering import Renderer, as_is, is_utc, renderer
 from services.recompute.core.storage import canonical
-
-PINNED = TextSettings(
-    time_zone=PINNED_TEXT_SETTINGS["TimeZone"],
-    date_style=PINNED_TEXT_SETTINGS["DateStyle"],
-    interval_style=PINNED_TEXT_SETTINGS["IntervalStyle"],
-    bytea_output=PINNED_TEXT_SETTINGS["bytea_output"],
-    extra_float_digits=int(PINNED_TEXT_SETTINGS["extra_float_digits"]),
-)
 
 
 class Printing:

@@ -2,10 +2,7 @@
 
 from collections import deque
 
-import orjson
-
 from proto.positions import Xid
-from services.recompute.core.catalog import Table
 
 REMEMBERED_COMMITS = 10_000
 
@@ -21,12 +18,3 @@ class Commits:
 
     def known(self) -> tuple[Xid, ...]:
         return tuple(self._xids)
-
-
-def is_about(description: bytes, table: Table) -> bool:
-    """Whether a DDL mark names the table."""
-    objects = orjson.loads(description).get("objects", [])
-    return any(
-        one.get("oid") == table.oid or (one.get("schema"), one.get("name")) == (table.schema, table.name)
-        for one in objects
-    )

@@ -10,6 +10,7 @@ from struct import pack, unpack
 from typing import TypeAlias
 from zoneinfo import ZoneInfo, available_timezones
 
+from proto.pgoutput import PINNED_TEXT_SETTINGS
 from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.catalog import PgType
 from services.recompute.core.storage import (
@@ -23,6 +24,14 @@ from services.recompute.core.storage import (
 
 Renderer: TypeAlias = Callable[[str], bytes]
 
+# What the log prints under.
+PINNED = TextSettings(
+    time_zone=PINNED_TEXT_SETTINGS["TimeZone"],
+    date_style=PINNED_TEXT_SETTINGS["DateStyle"],
+    interval_style=PINNED_TEXT_SETTINGS["IntervalStyle"],
+    bytea_output=PINNED_TEXT_SETTINGS["bytea_output"],
+    extra_float_digits=int(PINNED_TEXT_SETTINGS["extra_float_digits"]),
+)
 # One array: the offsets of the session's TimeZone, every day. Zone tables of different years differ.
 ZONE_PROBE = (
     "SELECT pg_catalog.array_agg(extract(timezone FROM at)::pg_catalog.int4 ORDER BY at) "

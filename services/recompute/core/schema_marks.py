@@ -3,6 +3,7 @@
 import orjson
 from msgspec import Struct
 
+from services.recompute.core.catalog import Table
 from services.recompute.core.live import LiveTemplate
 
 _OUR_OWN = ("TIDEWIRE ADOPT", "TIDEWIRE TRACK", "TIDEWIRE UNTRACK")
@@ -32,7 +33,11 @@ class SchemaMark(Struct, frozen=True):
     def touches(self, template: LiveTemplate, oid: int) -> bool:
         """Whether it names this table of the template."""
         table = template.tables.get(oid)
-        return oid in self.oids or (table is not None and (table.schema, table.name) in self.names)
+        return oid in self.oids or (table is not None and self.is_about(table))
+
+    def is_about(self, table: Table) -> bool:
+        """Whether it names the table."""
+        return table.oid in self.oids or (table.schema, table.name) in self.names
 
 
 def read_mark(description: bytes) -> SchemaMark:

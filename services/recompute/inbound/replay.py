@@ -16,7 +16,7 @@ from proto.streams.changes import (
 from services.chassis.changes import FIRST_SEQ, ChangesFollower, SeqNotInLog
 from services.chassis.kafka import Kafka
 from services.recompute.core.catalog import Table
-from services.recompute.core.commits import is_about
+from services.recompute.core.schema_marks import read_mark
 
 READ_S = 1.0
 
@@ -91,7 +91,7 @@ class _Replay:
         elif (
             isinstance(event, SchemaChanged)
             and event.commit_lsn > self._mark.lsn
-            and is_about(event.description, self._table)
+            and read_mark(event.description).is_about(self._table)
         ):
             raise Unrepeatable("its schema changed")
 

@@ -8,11 +8,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from proto.rows import ResultRow
-from services.recompute.core.assembly import PINNED, Assembly, Printing, assembly
+from services.recompute.core.assembly import Assembly, Printing, assembly
 from services.recompute.core.catalog import PgType, Table
 from services.recompute.core.changed import Changes
 from services.recompute.core.job import Failed, Job, Rows, Signed
 from services.recompute.core.plan import RowLocal
+from services.recompute.core.rendering import PINNED
 from services.recompute.core.storage import arrow_column, canonical
 from services.recompute.outbound.answers import matches, numbers, texts
 from services.recompute.outbound.attempts import Attempts, Unit

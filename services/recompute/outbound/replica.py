@@ -7,19 +7,11 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from proto.pgoutput import PINNED_TEXT_SETTINGS
 from proto.rows import ResultRow
-from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core import rendering, storage
 from services.recompute.core.catalog import PgType, Table
+from services.recompute.core.rendering import PINNED
 
-PINNED = TextSettings(
-    time_zone=PINNED_TEXT_SETTINGS["TimeZone"],
-    date_style=PINNED_TEXT_SETTINGS["DateStyle"],
-    interval_style=PINNED_TEXT_SETTINGS["IntervalStyle"],
-    bytea_output=PINNED_TEXT_SETTINGS["bytea_output"],
-    extra_float_digits=int(PINNED_TEXT_SETTINGS["extra_float_digits"]),
-)
 _FLOATS = ("float4", "float8")
 _numbers = count()
 

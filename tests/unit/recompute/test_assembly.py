@@ -3,10 +3,10 @@
 import pytest
 
 from proto.tidewire.v1.commands_pb2 import TextSettings
-from services.recompute.core.assembly import PINNED, assembly
+from services.recompute.core.assembly import assembly
 from services.recompute.core.catalog import Column, PgType, Table
 from services.recompute.core.plan import OutputColumn
-from services.recompute.core.rendering import Unrenderable
+from services.recompute.core.rendering import PINNED, Unrenderable
 
 INT4, BOOL, TIMESTAMPTZ = PgType(23, "int4"), PgType(16, "bool"), PgType(1184, "timestamptz")
 MONEY = PgType(790, "money")

@@ -4,11 +4,11 @@ import pyarrow as pa
 
 from proto.rows import ResultRow
 from proto.tidewire.v1.commands_pb2 import TextSettings
-from services.recompute.core.assembly import PINNED
 from services.recompute.core.catalog import Collation, Column, PgType, Table
 from services.recompute.core.changed import Changes
 from services.recompute.core.job import Job
 from services.recompute.core.plan import Full, OutputColumn, Plan, RowLocal, Strategy
+from services.recompute.core.rendering import PINNED
 from services.recompute.core.storage import arrow_column
 from services.recompute.outbound.session import Spark
 

@@ -17,8 +17,8 @@ from services.chassis.kafka import ensure_topics
 from services.chassis.postgres import Postgres
 from services.recompute.core import rendering, storage
 from services.recompute.core.catalog import Collation, Column, PgType, Table
+from services.recompute.core.rendering import PINNED
 from services.recompute.inbound.changes import CommitLog
-from services.recompute.outbound.replica import PINNED
 from services.recompute.outbound.session import Spark
 from services.recompute.tables import Tables
 from services.recompute.upkeep import Limits
