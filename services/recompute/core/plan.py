@@ -36,6 +36,16 @@ class OutputColumn(Struct, frozen=True):
     type: PgType
 
 
+class Narrowing(Struct, frozen=True):
+    """A comparison, `row operator tuple`, that holds for every row and tuple that belong together."""
+
+    # =, <, <=, > or >=
+    operator: str
+    # Over c0, c1 … alone, and over ⟦p1⟧ … alone; Spark sorts both as it compares them.
+    of_row: str
+    of_tuple: str
+
+
 class RowLocal(Struct, frozen=True):
     """Each row of one table decides alone. Expressions are over c0, c1 … and tokens of parameters and the moment."""
 
@@ -44,6 +54,8 @@ class RowLocal(Struct, frozen=True):
     predicate: str
     # One STRING expression for each result column.
     outputs: tuple[str, ...]
+    # How the tuples that a row may belong to are found among many.
+    narrowing: Narrowing | None = None
 
 
 class Full(Struct, frozen=True):

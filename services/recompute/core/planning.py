@@ -99,6 +99,7 @@ def _row_local(tree: exp.Expr, filter: str, described: Described, settings: Text
             table=rows.table.oid,
             predicate=" AND ".join(f"({condition})" for condition in rows.conditions),
             outputs=tuple(canonical_of(field.typed) for field in rows.fields),
+            narrowing=rows.narrowing,
         ),
     )
 

@@ -127,14 +127,18 @@ class Evaluation:
         self, arrow: pa.Table, conditions: Sequence[Condition], *, with_outputs: bool
     ) -> list[DataFrame]:
         rows = self._spark.small.createDataFrame(arrow)
-        parted = [one for one in conditions if one.is_wide and len(one.tuples) * arrow.num_rows > LOOKS]
+        parted = [one for one in conditions if one.looks(arrow.num_rows) > LOOKS]
         others = [one for one in conditions if one not in parted]
         frames = [self._joined(rows, ["i"], condition, with_outputs=with_outputs) for condition in parted]
         if others:
-            arrays = {one.slot: self._variables.name(one.types, one.tuples) for one in others if one.is_wide}
+            arrays = {one.slot: self._array(one) for one in others if one.is_wide}
             expression = fused(others, arrays, with_outputs=with_outputs)
             frames.append(self._prepared(expression, arrow.schema).over(self._spark.small, rows))
         return frames
+
+    def _array(self, condition: Condition) -> str:
+        sorted_by = condition.narrowing.of_tuple if condition.narrowing else ""
+        return self._variables.name(condition.types, condition.tuples, sorted_by)
 
     def _joined(
         self, rows: DataFrame, identity: Sequence[str], condition: Condition, *, with_outputs: bool
@@ -253,6 +257,7 @@ def _by_table(units: Sequence[Unit], computed: Sequence[tuple[str, ...]]) -> dic
             types=plan.parameter_types,
             tuples=unit.values,
             slot=slot,
+            narrowing=plan.row_local.narrowing,
         )
         found.setdefault(plan.row_local.table, []).append(condition)
         slot += len(unit.tuples)

@@ -12,12 +12,15 @@ from pyspark.sql import functions as F
 
 from proto.rows import ResultRow
 from services.recompute.core.catalog import PgType
+from services.recompute.core.plan import Narrowing
 from services.recompute.outbound.tuples import with_columns, with_literals
 
 # More tuples are joined instead of being written into the text.
 INLINE_TUPLES = 8
 # What a tuple is called in an expression over all of them.
 _TUPLE = "tidewire_tuple"
+# And a place among them, and how far to go from there.
+_PLACE, _STEP = "tidewire_place", "tidewire_step"
 _NOTHING = "CAST(NULL AS ARRAY<STRING>)"
 
 
@@ -30,20 +33,29 @@ class Condition(Struct, frozen=True):
     tuples: tuple[ResultRow, ...]
     # The slot of the first tuple; the others follow.
     slot: int
+    narrowing: Narrowing | None = None
 
     @property
     def is_wide(self) -> bool:
         return len(self.tuples) > INLINE_TUPLES
 
+    def looks(self, rows: int) -> int:
+        """Pairs of a row and a tuple that are compared one by one where tuples stand in an array."""
+        return len(self.tuples) * rows if self.is_wide and self.narrowing is None else 0
+
 
 def fused(conditions: Sequence[Condition], arrays: Mapping[int, str], *, with_outputs: bool) -> str:
-    """The expression of `m`. `arrays` has the name of a variable for the slot of each wide condition: its tuples."""
+    """The expression of `m`. `arrays` has the name of a variable for the slot of each wide condition: its tuples.
+
+    With a narrowing they are sorted by its side `of_tuple`, which they have as `v`.
+    """
     cases = [case for condition in conditions if not condition.is_wide for case in _cases(condition, with_outputs)]
     parts = [f"array_compact(array({', '.join(cases)}))"] if cases else []
     for condition in conditions:
         if condition.is_wide:
             element = _element(f"{condition.slot} + {_TUPLE}.q", _array(condition.computed), with_outputs)
-            held = f"filter({arrays[condition.slot]}, {_TUPLE} -> {condition.predicate or 'TRUE'})"
+            near = _near(arrays[condition.slot], condition)
+            held = f"filter({near}, {_TUPLE} -> {condition.predicate or 'TRUE'})"
             parts.append(with_columns(f"transform({held}, {_TUPLE} -> {element})", _TUPLE))
     return f"{parts[0] if len(parts) == 1 else _concat(parts)} AS m"
 
@@ -66,6 +78,30 @@ def union(frames: Sequence[DataFrame]) -> DataFrame:
     for frame in frames[1:]:
         whole = whole.union(frame)
     return whole
+
+
+def _near(array: str, condition: Condition) -> str:
+    """The stretch of the sorted tuples that a row may belong to, found by bisection: looking at each costs far more.
+
+    A row without the value finds all or none, and the predicate drops them.
+    """
+    if condition.narrowing is None:
+        return array
+    operator, of_row = condition.narrowing.operator, condition.narrowing.of_row
+    steps = ", ".join(str(1 << bit) for bit in reversed(range(len(condition.tuples).bit_length())))
+
+    def count(comparison: str) -> str:
+        there = f"get({array}, {_PLACE} + {_STEP} - 1).v {comparison} {of_row}"
+        moved = f"CASE WHEN {there} THEN {_PLACE} + {_STEP} ELSE {_PLACE} END"
+        return f"aggregate(array({steps}), 0, ({_PLACE}, {_STEP}) -> {moved})"
+
+    match operator:
+        case "=":
+            return f"slice({array}, {count('<')} + 1, {count('<=')} - {count('<')})"
+        case ">" | ">=":
+            return f"slice({array}, 1, {count('<' if operator == '>' else '<=')})"
+        case _:
+            return f"slice({array}, {count('<=' if operator == '<' else '<')} + 1, {len(condition.tuples)})"
 
 
 def _concat(parts: Sequence[str]) -> str:

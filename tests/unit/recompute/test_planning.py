@@ -4,7 +4,7 @@ import pytest
 
 from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.catalog import Collation, Column, Described, Opaque, PgType, Table, View
-from services.recompute.core.plan import Plan, Read, Strategy
+from services.recompute.core.plan import Narrowing, Plan, Read, Strategy
 from services.recompute.core.planning import plan
 
 SETTINGS = TextSettings(
@@ -118,6 +118,30 @@ def test_parameters_in_a_subquery_are_literals():
 def test_a_filter_of_a_row_local_query_keeps_it_row_local():
     found = planned("SELECT name AS x FROM users", TEXT, filter="column_0 = 'a'")
     assert found.row_local is not None and "c1 = 'a'" in found.row_local.predicate
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("team = $1", Narrowing("=", "c2", "⟦p1⟧")),
+        ("$1 < team AND name = 'a'", Narrowing(">", "c2", "⟦p1⟧")),
+        ("team > $1 AND (id = $1)", Narrowing("=", "c0", "⟦p1⟧")),
+        ("team BETWEEN $1 AND 7", Narrowing(">=", "c2", "⟦p1⟧")),
+        ("team + 1 <= $1", Narrowing("<=", "CAST((CAST(c2 AS INT) + CAST(CAST(1 AS INT) AS INT)) AS INT)", "⟦p1⟧")),
+        # Nothing that must hold wherever the condition holds.
+        ("team = $1 OR id = 1", None),
+        ("NOT team = $1", None),
+        ("team <> $1", None),
+        ("coalesce(team = $1, true)", None),
+        ("team = id + $1", None),
+        ("team IN ($1, 7)", None),
+        # Minus zero and plus zero are equal.
+        ("score = $1", None),
+    ],
+)
+def test_tuples_are_looked_up_by_a_comparison_that_must_hold(where, expected):
+    found = planned(f"SELECT id FROM users WHERE {where}", INT4, parameters=(INT4,)).row_local
+    assert found is not None and found.narrowing == expected
 
 
 def test_what_postgres_calls_by_another_type_is_left_to_it():

@@ -33,23 +33,27 @@ _TIMES = ("date", "timestamp", "timestamptz")
 
 def compared(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
     """`=`, `<>`, `<` …, and `<=>` for IS NOT DISTINCT FROM."""
+    sides = compared_sides(operator, left, right, scope)
+    return Typed(sql=f"({sides[0]} {operator} {sides[1]})", type=BOOL, **merged_flags(left, right))
+
+
+def compared_sides(operator: str, left: Typed, right: Typed, scope: Scope) -> tuple[str, str]:
+    """Both sides in forms that Spark compares as PostgreSQL compares the values."""
     if left.elapsed or right.elapsed:
-        return _elapsed(operator, left, right)
+        return _elapsed(left, right)
     names = {left.type.name, right.type.name}
     left, right = matched(left, right, scope)
+    if left.type.name == "numeric":
+        return _same_digits(left, right)
     if operator in ("=", "<>", "<=>"):
-        sides = equality_key(left), equality_key(right)
         if left.type.collation != right.type.collation:
             joint_collation((left.type, right.type))
-    else:
-        if "name" in names and names & (STRINGS - {"name"}):
-            raise Untranslatable("the order of names")
-        collation = joint_collation((left.type, right.type))
-        left, right = (replace(one, type=replace(one.type, collation=collation)) for one in (left, right))
-        sides = ordering_key(left, scope), ordering_key(right, scope)
-    if left.type.name == "numeric":
-        sides = _same_digits(left, right)
-    return Typed(sql=f"({sides[0]} {operator} {sides[1]})", type=BOOL, **merged_flags(left, right))
+        return equality_key(left), equality_key(right)
+    if "name" in names and names & (STRINGS - {"name"}):
+        raise Untranslatable("the order of names")
+    collation = joint_collation((left.type, right.type))
+    left, right = (replace(one, type=replace(one.type, collation=collation)) for one in (left, right))
+    return ordering_key(left, scope), ordering_key(right, scope)
 
 
 def one_of(found: Typed, items: list[Typed], scope: Scope) -> Typed:
@@ -68,12 +72,12 @@ def one_of(found: Typed, items: list[Typed], scope: Scope) -> Typed:
     return Typed(sql=f"({equal})", type=BOOL, **flags)
 
 
-def _elapsed(operator: str, left: Typed, right: Typed) -> Typed:
+def _elapsed(left: Typed, right: Typed) -> tuple[str, str]:
     sides = [one if one.type.name != "unknown" else coerced(one, INTERVAL) for one in (left, right)]
-    found = [f"{one.span.compared_us}L" if one.span is not None else one.sql for one in sides]
     if not all(one.elapsed or one.span is not None for one in sides):
         raise Untranslatable("comparison with an interval")
-    return Typed(sql=f"({found[0]} {operator} {found[1]})", type=BOOL, **merged_flags(*sides))
+    one, other = (f"{side.span.compared_us}L" if side.span is not None else side.sql for side in sides)
+    return one, other
 
 
 def matched(left: Typed, right: Typed, scope: Scope) -> tuple[Typed, Typed]:

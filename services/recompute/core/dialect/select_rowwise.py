@@ -8,11 +8,13 @@ from sqlglot import exp
 
 from services.recompute.core.catalog import Relation, Table, View
 from services.recompute.core.certainty import Place
+from services.recompute.core.dialect.narrowing import narrowing
 from services.recompute.core.dialect.parsing import parse
 from services.recompute.core.dialect.scope import DIALECT, Block, Entry, Field, Origin, World, at, folded
 from services.recompute.core.dialect.select_list import Item, items_of
 from services.recompute.core.dialect.setops import settled
 from services.recompute.core.dialect.typed import BOOL, Typed, Untranslatable
+from services.recompute.core.plan import Narrowing
 
 _PARTS = ("expressions", "from_", "where", "kind")
 
@@ -26,6 +28,7 @@ class Rowwise(Struct, frozen=True, kw_only=True):
     # For each value, the table's column that it is, or -1.
     columns: tuple[int, ...]
     reads: frozenset[Origin]
+    narrowing: Narrowing | None = None
     unstable: bool = False
 
 
@@ -69,10 +72,11 @@ def rowwise(node: exp.Expr, world: World, relations: Mapping[tuple[str, str], Re
         raise Untranslatable("no table")
     rows, alias, schema = _source(source.this, world, relations)
     block = _RowBlock(world, rows, alias, schema)
-    conditions = list(rows.conditions)
+    conditions, narrowed = list(rows.conditions), rows.narrowing
     where = node.args.get("where")
     if where is not None:
         conditions.append(_condition(where.this, block))
+        narrowed = _closer(narrowed, narrowing(where.this, block))
     items = items_of(node, block)
     fields: list[Field] = []
     for item in items:
@@ -87,6 +91,7 @@ def rowwise(node: exp.Expr, world: World, relations: Mapping[tuple[str, str], Re
         fields=tuple(fields),
         columns=tuple(_column(item, block) for item in items),
         reads=rows.reads | frozenset(block.used),
+        narrowing=narrowed,
         unstable=rows.unstable or block.unstable,
     )
 
@@ -96,6 +101,11 @@ def filtered(rows: Rowwise, sql: str, world: World) -> Rowwise:
     block = _RowBlock(world, rows, "result", "")
     condition = _condition(parse(f"SELECT ({sql})").expressions[0], block)
     return replace(rows, conditions=(*rows.conditions, condition), reads=rows.reads | frozenset(block.used))
+
+
+def _closer(one: Narrowing | None, other: Narrowing | None) -> Narrowing | None:
+    """The one that leaves fewer tuples."""
+    return other if one is None or (other is not None and other.operator == "=") else one
 
 
 def _condition(node: exp.Expr, block: Block) -> str:

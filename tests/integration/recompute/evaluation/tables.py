@@ -7,7 +7,7 @@ from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.catalog import Collation, Column, PgType, Table
 from services.recompute.core.changed import Changes
 from services.recompute.core.job import Job
-from services.recompute.core.plan import Full, OutputColumn, Plan, RowLocal, Strategy
+from services.recompute.core.plan import Full, Narrowing, OutputColumn, Plan, RowLocal, Strategy
 from services.recompute.core.rendering import PINNED
 from services.recompute.core.storage import arrow_column
 from services.recompute.outbound.session import Spark
@@ -63,13 +63,14 @@ def row_local(
     parameters: tuple[PgType, ...] = (),
     tuples: tuple[ResultRow, ...] = ((),),
     settings: TextSettings = PINNED,
+    narrowing: Narrowing | None = None,
 ) -> Job:
     plan = Plan(
         strategy=Strategy.ROW_LOCAL,
         why_not={},
         columns=tuple(OutputColumn(f"column_{at}", type) for at, type in enumerate(outputs.values())),
         parameter_types=parameters,
-        row_local=RowLocal(oid, predicate, tuple(outputs)),
+        row_local=RowLocal(oid, predicate, tuple(outputs), narrowing),
     )
     return Job(plan=plan, settings=settings, tuples=tuples, moment_us=MOMENT_US)
 

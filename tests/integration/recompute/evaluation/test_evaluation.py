@@ -1,9 +1,12 @@
 """Templates on Spark: what comes back for each tuple, and that a failure is one template's alone."""
 
+from random import Random
+
 import pytest
 
 from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.job import Failed, Rows, Signed
+from services.recompute.core.plan import Narrowing
 from tests.integration.recompute.evaluation.tables import (
     BOOL,
     INT4,
@@ -121,6 +124,26 @@ def test_many_tuples_are_answered_as_each_of_them_alone(tables, evaluation, pred
     assert [sorted(together.found[at]) for at in places] == [sorted(one.found[0]) for one in evaluation.changed(alone)]
     (whole,) = evaluation.whole([job(tuples)])
     assert [sorted(whole.found[at]) for at in places] == [sorted(one.found[0]) for one in evaluation.whole(alone)]
+
+
+@pytest.mark.parametrize("operator", ["=", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("count", [9, 16, 150])
+def test_tuples_that_are_looked_up_are_those_that_each_would_find(tables, evaluation, operator, count):
+    """Values repeat, are missing on both sides, and lie before, between and behind those of the tuples."""
+    chance = Random(count)
+    rows = [account(number, chance.choice([None, *range(-2, 23)])) for number in range(60)]
+    tables.hold(ACCOUNTS, rows, [(row, 1) for row in rows])
+    values = [None if chance.random() < 0.1 else b"%d" % chance.randrange(0, 20) for _ in range(count)]
+    predicate, of_tuple = f"(c1 {operator} (⟦p1⟧ + 1) AND c0 <> 7)", "(⟦p1⟧ + 1)"
+
+    def job(narrowing):
+        tuples, outputs = tuple((value,) for value in values), {"CAST(c0 AS STRING)": INT4}
+        return row_local(1, predicate, outputs, parameters=(INT4,), tuples=tuples, narrowing=narrowing)
+
+    (looked_up,) = evaluation.changed([job(Narrowing(operator, "c1", of_tuple))])
+    (each,) = evaluation.changed([job(None)])
+    assert [sorted(found) for found in looked_up.found] == [sorted(found) for found in each.found]
+    assert any(each.found)
 
 
 @pytest.mark.parametrize("width", [1, 9], ids=["inline", "joined"])
