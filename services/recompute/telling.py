@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 from proto.tidewire.v1.deltas_pb2 import Delta
 from services.chassis.postgres import PostgresUnreachable
+from services.recompute.core.emitted import Answered
 from services.recompute.core.live import Failure, LiveQuery, Request
 from services.recompute.core.result import error_delta, failed_at
 from services.recompute.inbound.changes import CommitLog
@@ -27,7 +28,7 @@ class Telling:
     ) -> None:
         self._deltas, self._log, self._metrics = deltas, log, metrics
         self._emit_barrier, self._barrier_wait_s, self._clock = emit_barrier, barrier_wait_s, clock
-        self.answered: set[bytes] = set()
+        self.answered = Answered()
 
     def tell(self, deltas: Iterable[Delta]) -> None:
         self._metrics.deltas.inc(self._deltas.append(deltas))

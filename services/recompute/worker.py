@@ -118,7 +118,7 @@ class Worker:
     def _take_over(self, partitions: tuple[int, ...]) -> None:
         for partition, emitted in self._deltas.take_over(partitions, self._log.history):
             self._told.update(emitted.states)
-            self._telling.answered |= emitted.answered
+            self._telling.answered.add(*emitted.answered)
             self._events.info("partition_taken_over", partition=partition, queries_known=len(emitted.states))
 
     def _give_up(self, partitions: set[int]) -> None:

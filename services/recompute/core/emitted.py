@@ -1,6 +1,7 @@
 """What stands in a partition of `deltas`: the last state of each query, and the requests that were answered."""
 
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 
 from proto.multiset import EMPTY, counted, shifted
 from proto.rows import decode_block
@@ -10,6 +11,28 @@ from proto.streams.parts import Assembler
 from proto.tidewire.v1.deltas_pb2 import DELTA_KIND_ERROR, DELTA_KIND_FULL, Delta, DeltaRecord
 from services.recompute.core.result import State, columns_key
 
+# A request stays in `queries` for ten minutes: so many are not answered in that time.
+REMEMBERED_ANSWERS = 100_000
+
+
+class Answered:
+    """Requests that need no second answer; the oldest are forgotten."""
+
+    def __init__(self, requests: Iterable[bytes] = ()) -> None:
+        self._requests: OrderedDict[bytes, None] = OrderedDict.fromkeys(requests)
+
+    def __contains__(self, request_id: bytes) -> bool:
+        return request_id in self._requests
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._requests)
+
+    def add(self, *requests: bytes) -> None:
+        for request_id in requests:
+            self._requests[request_id] = None
+        while len(self._requests) > REMEMBERED_ANSWERS:
+            self._requests.popitem(last=False)
+
 
 class Emitted:
     """Folds one partition, record by record."""
@@ -17,7 +40,7 @@ class Emitted:
     def __init__(self, states: dict[bytes, State] | None = None, answered: Iterable[bytes] = ()) -> None:
         self.fencing = Fencing()
         self.states: dict[bytes, State] = states or {}
-        self.answered = set(answered)
+        self.answered = Answered(answered)
         self._parts = Assembler()
 
     def feed(self, record: DeltaRecord) -> None:

@@ -23,9 +23,14 @@ class SchemaMark(Struct, frozen=True):
     oids: frozenset[int]
     names: frozenset[tuple[str, str]]
 
+    @property
+    def is_blank(self) -> bool:
+        """The trigger could not say what was touched: it may be anything."""
+        return not (self.oids or self.names) and self.command not in _OUR_OWN
+
     def concerns(self, template: LiveTemplate) -> bool:
         """Whether the template's plan may mean something else behind it."""
-        if template.plan is None or self.command not in _OF_RELATIONS or not (self.oids or self.names):
+        if template.plan is None or self.command not in _OF_RELATIONS or self.is_blank:
             return True
         named = any(self.touches(template, oid) for oid in template.tables)
         return named or bool(self.oids & (template.plan.depends_on | template.reads))
@@ -33,11 +38,11 @@ class SchemaMark(Struct, frozen=True):
     def touches(self, template: LiveTemplate, oid: int) -> bool:
         """Whether it names this table of the template."""
         table = template.tables.get(oid)
-        return oid in self.oids or (table is not None and self.is_about(table))
+        return self.is_blank or oid in self.oids or (table is not None and self.is_about(table))
 
     def is_about(self, table: Table) -> bool:
-        """Whether it names the table."""
-        return table.oid in self.oids or (table.schema, table.name) in self.names
+        """Whether it names the table, or may mean it."""
+        return self.is_blank or table.oid in self.oids or (table.schema, table.name) in self.names
 
 
 def read_mark(description: bytes) -> SchemaMark:

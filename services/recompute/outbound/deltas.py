@@ -93,7 +93,7 @@ class Deltas:
             if written.records >= RECORDS_A_CHECKPOINT or written.bytes >= BYTES_A_CHECKPOINT
         ]
 
-    def checkpoint(self, partition: int, states: dict[bytes, State], answered: set[bytes]) -> None:
+    def checkpoint(self, partition: int, states: dict[bytes, State], answered: Iterable[bytes]) -> None:
         """Keep what readers of a partition know; `states` must contain all that was sent to it."""
         if self._writer.flush(FLUSH_S):
             return  # Kafka does not take records now; the next turn tries again

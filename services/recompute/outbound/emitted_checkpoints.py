@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
 
@@ -44,7 +45,7 @@ class EmittedCheckpoints:
         folder.mkdir(parents=True, exist_ok=True)
 
     def write(
-        self, partition: int, *, offset: int, value: bytes, states: dict[bytes, State], answered: set[bytes]
+        self, partition: int, *, offset: int, value: bytes, states: dict[bytes, State], answered: Iterable[bytes]
     ) -> None:
         saved = {query_id.hex(): _saved(state) for query_id, state in states.items()}
         made = msgspec.msgpack.encode(Checkpoint(offset, digest(value), saved, list(answered)))
