@@ -192,7 +192,7 @@ def test_partitions_come_and_go(road, connection, own):
 
 
 def test_ddl_that_could_not_be_described_puts_every_table_in_doubt(road, connection, table):
-    """The trigger swallows its own errors and leaves a mark that names nothing; the rewritten rows are not in the log."""
+    """The trigger swallows its errors and leaves a mark that names nothing; rewritten rows are not in the log."""
     followers = [road.good(f"SELECT id, a FROM {table}"), road.good(f"SELECT sum(a) FROM {table}")]
     with connection.transaction():
         connection.execute("SET LOCAL session_replication_role = replica")

@@ -50,11 +50,11 @@ class EdgeScope:
 class Edges:
     """The table, on a connection with the pinned settings and in one transaction, so that now() stands still."""
 
-    def __init__(self, connection: psycopg.Connection) -> None:
+    def __init__(self, connection: psycopg.Connection, sql: str = SQL) -> None:
         self.connection = connection
         for name, value in PINNED_TEXT_SETTINGS.items():
             connection.execute(f"SET \"{name}\" = '{value}'")
-        connection.execute(SQL)
+        connection.execute(sql.encode())
         found = connection.execute(
             "SELECT attname, atttypid, typname, atttypmod, typtype::text, collname FROM pg_attribute "
             "JOIN pg_type t ON t.oid = atttypid LEFT JOIN pg_collation c ON c.oid = attcollation "
