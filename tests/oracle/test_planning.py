@@ -20,7 +20,7 @@ from tests.oracle.road import Found
 # A wrong answer is wrong at the first time.
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(TIMEOUT_S), pytest.mark.flaky(reruns=0)]
 # In `make test`; the usual place is where most of the time goes.
-QUESTIONS = chosen({Place(18, "C"): 80, Place(15, "icu"): 25, Place(18, "libc"): 25})
+QUESTIONS = chosen({Place(18, "C"): 40, Place(15, "icu"): 20, Place(18, "libc"): 20})
 
 
 @pytest.fixture(scope="module")
