@@ -69,7 +69,7 @@ class Road:
         self._asking = psycopg.connect(dsn, autocommit=True)
         self.fences_read = 0
 
-    def start_worker(self, name: str = "one", **settings: str) -> WorkerProcess:
+    def start_worker(self, name: str = "one", *, statement_timeout_ms: int = 5000, **settings: str) -> WorkerProcess:
         """A worker that keeps its name and folder over restarts; it may not be ready yet."""
         own = {
             "master": "local[2]",
@@ -86,7 +86,7 @@ class Road:
             "TIDEWIRE_KAFKA_BOOTSTRAP": self.kafka.bootstrap,
             "TIDEWIRE_KAFKA_TOPIC_PREFIX": self.kafka.topic_prefix,
             **{f"TIDEWIRE_RECOMPUTE_{key.upper()}": value for key, value in own.items()},
-            "TIDEWIRE_SOURCE_STATEMENT_TIMEOUT_MS": "2000",
+            "TIDEWIRE_SOURCE_STATEMENT_TIMEOUT_MS": str(statement_timeout_ms),
             "TIDEWIRE_SOURCE_CONCURRENCY": "2",
         }
         worker = WorkerProcess(environ, self._directory / f"recompute-{len(self.workers)}-{name}.log")
