@@ -5,6 +5,7 @@ taken out or noted. The law says at which moment nothing of the client's is unde
 gateway ask PostgreSQL a question of its own on the client's connection.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from enum import IntEnum
 from struct import Struct as Packed
@@ -90,9 +91,12 @@ class Conversation:
         # Something was seen after which it is not certain which ReadyForQuery answers what.
         self.unsure = False
         self._acts = _LOGGING_IN
-        # ReadyForQuery messages that PostgreSQL owes for Query and FunctionCall, and for Sync; one at the start.
-        self._owed, self._owed_syncs = 1, 0
+        # What PostgreSQL owes a ReadyForQuery for, in order, with ends of copies that it has not begun yet as far as
+        # we know; one is owed at the start.
+        self._owed: deque[int] = deque([Act.ASKS])
         self._batch_open = self._copying = False
+        # Syncs were left out of the count because PostgreSQL ignores them while it copies.
+        self._ignored = False
         self._client_rest, self._client_passing = b"", 0
         self._server_rest, self._server_passing = b"", 0
         self._question: list[bytes | None] | None = None
@@ -105,7 +109,7 @@ class Conversation:
     @property
     def at_rest(self) -> bool:
         """Nothing of the client's is under way, and PostgreSQL has told its status."""
-        idle = not (self._owed or self._owed_syncs or self._batch_open or self._client_passing or self._client_rest)
+        idle = not (self._owed or self._batch_open or self._client_passing or self._client_rest)
         return idle and not self.unsure and self._question is None and bool(self.status)
 
     @property
@@ -210,29 +214,42 @@ class Conversation:
             self._batch_open = True
         elif act == Act.SYNCS:
             self._batch_open = False
-            self._owed_syncs += 1
+            self._owed.append(act)
         elif act == Act.ASKS:
             # After an error in its batch PostgreSQL would skip this one: whether it answers is not known here.
             self.unsure = self.unsure or self._batch_open
-            self._owed += 1
-        elif act == Act.ENDS_COPY and self._copying:
-            # PostgreSQL has ignored every Sync that came while it was copying.
-            self._copying, self._owed_syncs = False, 0
+            self._owed.append(act)
+        elif self._copying:
+            self._copying = False
+            self._ignore_syncs(len(self._owed))
+        elif self._owed:
+            self._owed.append(act)
 
     def _ready(self, status: bytes) -> None:
         self.status = status
-        if self._owed_syncs:
-            self._owed_syncs -= 1
-        elif self._owed:
-            self._owed -= 1
+        self._ignored = False
+        if self._owed:
+            self._owed.popleft()
+        while self._owed and self._owed[0] == Act.ENDS_COPY:
+            self._owed.popleft()  # of a copy that never began
 
     def _told(self, sign: int) -> None:
         if sign == Sign.COPY_BEGINS:
-            self._copying = True
-        elif self._copying:
+            self._copying = Act.ENDS_COPY not in self._owed
+            if not self._copying:
+                at = self._owed.index(Act.ENDS_COPY)
+                del self._owed[at]
+                self._ignore_syncs(at)
+        elif self._copying or self._ignored:
             # Whether a Sync was ignored before the copy failed, or ended the skipping after it, cannot be seen.
+            self.unsure = self.unsure or self._ignored or Act.SYNCS in self._owed
             self._copying = False
-            self.unsure = self.unsure or self._owed_syncs > 0
+
+    def _ignore_syncs(self, count: int) -> None:
+        """PostgreSQL ignores every Sync that comes while it copies: those among the first so many are not owed."""
+        kept = [act for at, act in enumerate(self._owed) if at >= count or act != Act.SYNCS]
+        self._ignored = self._ignored or len(kept) < len(self._owed)
+        self._owed = deque(kept)
 
     def _answered(self, kind: int, body: bytes) -> Answer | Frame | None:
         assert self._question is not None

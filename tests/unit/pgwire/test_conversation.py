@@ -99,15 +99,29 @@ def test_half_a_message_of_the_client_is_no_rest():
     assert not conversation.at_rest
 
 
-def test_a_sync_that_postgres_ignores_while_it_copies_is_not_owed():
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_sync_that_postgres_ignores_while_it_copies_is_not_owed(at_once):
     """libpq sends a Sync right behind the Execute of a COPY, and another one behind CopyDone."""
     conversation = logged_in()
+    begins = encode_frame(ord("G"), b"\0\0\0")
     conversation.from_client(BATCH + encode_frame(ord("E"), b"\0\0\0\0\0") + SYNC)
-    conversation.from_server(encode_frame(ord("G"), b"\0\0\0"))
+    if not at_once:
+        conversation.from_server(begins)
     conversation.from_client(encode_frame(ord("d"), b"1\n") + encode_frame(ord("c"), b"") + SYNC)
+    if at_once:
+        conversation.from_server(begins)
     assert not conversation.at_rest
     conversation.from_server(encode_frame(ord("C"), b"COPY 1\0") + READY)
     assert conversation.at_rest
+
+
+def test_a_copy_that_never_begins_leaves_its_syncs_owed():
+    conversation = logged_in()
+    conversation.from_client(BATCH + SYNC + encode_frame(ord("c"), b"") + SYNC)
+    conversation.from_server(encode_frame(ord("E"), b"VERROR\0\0") + READY)
+    assert not conversation.at_rest
+    conversation.from_server(READY)
+    assert (conversation.at_rest, conversation.unsure) == (True, False)
 
 
 def test_after_what_cannot_be_counted_nothing_is_asked_any_more():
