@@ -113,7 +113,7 @@ class Session:
         while self._reading is not None:
             await asyncio.shield(self._reading)
         wanted = {name: text for name, text in statements.items() if name not in self._read}
-        if not wanted or not self._conversation.at_rest or self._conversation.status not in within:
+        if self.ended.done() or not wanted or not self._conversation.at_rest or self._conversation.status not in within:
             return
         self._reading = asyncio.get_running_loop().create_future()
         self._server.write(self._conversation.ask(tuple(wanted.values())))
@@ -169,8 +169,7 @@ class Session:
         if self.ended.done():
             return
         self.ended.set_result(None)
-        if self._reading is not None and not self._reading.done():
-            self._reading.set_result(None)
+        self._answer(None)
         if self._opened:
             self._around.live.close(self.connection_id)
         # Both still send what they have been given: PostgreSQL's last words, the client's Terminate.
@@ -196,9 +195,7 @@ class Session:
 
     def _hear(self, piece: Frame | Answer) -> None:
         if isinstance(piece, Answer):
-            reading, self._reading = self._reading, None
-            if reading is not None and not reading.done():
-                reading.set_result(piece.values)
+            self._answer(piece.values)
         elif piece.type == backend.PARAMETER_STATUS:
             name, value = backend.parameter_status(piece)
             self._settings[name.lower()] = value
@@ -207,6 +204,12 @@ class Session:
             if piece.type == backend.AUTHENTICATION and self._admission.asked(piece):
                 self._conversation.log_in()
             self._client.write(encode_frame(piece.type, piece.body))
+
+    def _answer(self, values: tuple[bytes | None, ...] | None) -> None:
+        """Our own question is answered, or never will be."""
+        reading, self._reading = self._reading, None
+        if reading is not None and not reading.done():
+            reading.set_result(values)
 
     def _flush(self) -> None:
         """A boundary is reached: what waited for it goes out, and what was held back may follow."""
