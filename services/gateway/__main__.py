@@ -20,6 +20,7 @@ from services.gateway.inbound.pgwire import Address, Hooks, PgPort
 from services.gateway.live import Live
 from services.gateway.metrics import Metrics
 from services.gateway.outbound.commands import Commands
+from services.gateway.outbound.leases import Leases
 from services.gateway.outbound.validation import Validation
 from services.gateway.settings import Settings
 
@@ -39,12 +40,13 @@ async def _serve(
     settings: Settings, registry: CollectorRegistry, progress: health.Progress, log: FilteringBoundLogger
 ) -> None:
     own, gateway_id = settings.gateway, uuid4().hex
-    commands = Commands(
-        settings.kafka, gateway_id=gateway_id, delivery_partition=own.delivery_partition, lease_ms=own.lease_ms
-    )
-    deliveries = Deliveries(settings.kafka, gateway_id=gateway_id, partition=own.delivery_partition)
+    leases = Leases(settings.redis, gateway_id=gateway_id, topic_prefix=settings.kafka.topic_prefix, log=log)
+    partition = await leases.take() if own.delivery_partition is None else own.delivery_partition
+    commands = Commands(settings.kafka, gateway_id=gateway_id, delivery_partition=partition, lease_ms=own.lease_ms)
+    deliveries = Deliveries(settings.kafka, gateway_id=gateway_id, partition=partition)
     live = Live(
         own,
+        settings.subscriptions.selective_updates.rule,
         commands=commands,
         validation=Validation(settings.postgres, statement_timeout_ms=own.statement_timeout_ms),
         metrics=Metrics(registry),
@@ -59,9 +61,10 @@ async def _serve(
     log.info("listening", host=own.host, port=own.port, gateway=gateway_id)
     try:
         async with server:
-            await run(deliveries=live.follow(deliveries, progress), leases=live.keep())
+            await run(deliveries=live.follow(deliveries, progress), leases=live.keep(), partition=leases.keep())
     finally:
         commands.close()
+        await leases.close()
 
 
 def _address(postgres: Postgres) -> Address:

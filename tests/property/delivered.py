@@ -1,4 +1,4 @@
-"""A worker that writes `deltas`, and clients that read F2, F3, F4 and F7: both by the documents, neither by our code."""
+"""A worker that writes `deltas`, and clients that read F2, F3, F4 and F7, both by the documents."""
 
 from collections import Counter
 from uuid import UUID

@@ -113,6 +113,11 @@ class LiveQuery:
             yield Ask(self.id)
         self._overdue = self._asked
 
+    def doubt(self) -> Iterator[Effect]:
+        """Something may be missing: only a whole result tells, and if it is what we hold, nobody notices."""
+        self._standing = None
+        yield from self._ask()
+
     def _step(self, delta: Delta) -> Iterator[Effect]:
         net = net_of((delta.rows,))
         if shifted_encoded(self._hash, net.items()) != delta.state_hash:

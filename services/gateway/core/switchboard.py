@@ -129,6 +129,11 @@ class Switchboard:
         for query in self._queries.values():
             yield from query.ask_again()
 
+    def doubt(self) -> Iterator[Effect]:
+        """Deliveries were lost: what every query stands at may no longer be so."""
+        for query in self._queries.values():
+            yield from query.doubt()
+
     def deliver(self, record: DeltaRecord) -> Iterator[Effect]:
         """Take a delta or a snapshot in."""
         is_snapshot = record.HasField("snapshot")
