@@ -52,8 +52,8 @@ async def _serve(
         metrics=Metrics(registry),
         log=log,
     )
-    hooks = Hooks(opened=live.open, closed=live.close, received=live.receive)
-    port = PgPort(_address(settings.postgres), hooks=hooks, unread_bytes=own.unread_bytes, log=log)
+    hooks = Hooks(opened=live.open, closed=live.close, drained=live.drained, received=live.receive)
+    port = PgPort(_address(settings.postgres), hooks=hooks, log=log)
     try:
         server = await asyncio.start_server(port.accept, own.host, own.port)
     except OSError as error:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 from uuid import uuid4
 
 from msgspec import Struct
@@ -17,6 +18,9 @@ from proto.pgwire.split import Passed, Splitter
 from services.gateway.core.identity import Identity
 
 CHUNK_BYTES = 64 * 1024
+# What a client may leave unread before its live results wait.
+CONGESTED_BYTES = 256 * 1024
+LOOK_AGAIN_S = 0.05
 SEEN = frozenset({backend.AUTHENTICATION, backend.PARAMETER_STATUS})
 ENDED = (OSError, asyncio.IncompleteReadError)
 
@@ -33,12 +37,17 @@ class Address(Struct, frozen=True):
         return await asyncio.open_connection(self.host, self.port)
 
 
+class Opened(Protocol):
+    def __call__(self, connection_id: str, outlet: "Session", *, wants_lsn: bool) -> None: ...
+
+
 class Hooks(Struct, frozen=True):
     """What the rest of the gateway wants to know of a connection."""
 
-    opened: Callable[[str, Callable[[bytes], None]], None]
+    opened: Opened
     closed: Callable[[str], None]
-    received: Callable[[FromClient, Identity], Awaitable[None]]
+    drained: Callable[[str], None]
+    received: Callable[[FromClient, "Session"], Awaitable[None]]
 
 
 class Session:
@@ -50,17 +59,16 @@ class Session:
         writer: asyncio.StreamWriter,
         *,
         hooks: Hooks,
-        unread_bytes: int,
     ) -> None:
-        self.id = uuid4().hex
+        self.connection_id = uuid4().hex
         self._reader, self._writer, self._hooks = reader, writer, hooks
-        self._unread_bytes = unread_bytes
         self._from_server = Splitter(seen=SEEN)
         self._startup = Startup({})
         self._settings: dict[str, str] = {}
         self._authenticated = False
         # Live messages that wait until the server's current message has passed.
         self._waiting: list[bytes] = []
+        self._full = asyncio.Event()
 
     async def run(self, server: Address) -> None:
         """From the first byte to the last."""
@@ -82,14 +90,37 @@ class Session:
         finally:
             upstream_writer.close()
 
-    def send_live(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         """Between two messages of the server, never inside one."""
-        if self._writer.transport.get_write_buffer_size() > self._unread_bytes:
-            self._writer.transport.abort()
-        elif self._from_server.at_boundary:
+        if self._from_server.at_boundary:
             self._writer.write(data)
         else:
             self._waiting.append(data)
+        if self.congested:
+            self._full.set()
+
+    @property
+    def congested(self) -> bool:
+        waiting = sum(map(len, self._waiting)) if self._waiting else 0
+        return waiting + self._writer.transport.get_write_buffer_size() > CONGESTED_BYTES
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.connection_id, self._startup.user, self._startup.database, dict(self._settings))
+
+    async def settled(self) -> Identity:
+        return self.identity
+
+    async def _drain(self) -> None:
+        while True:
+            await self._full.wait()
+            self._full.clear()
+            await self._writer.drain()
+            if self.congested:
+                self._full.set()
+                await asyncio.sleep(LOOK_AGAIN_S)
+            else:
+                self._hooks.drained(self.connection_id)
 
     async def _opening(self) -> tuple[bytes, Startup | CancelRequest] | None:
         while True:
@@ -105,19 +136,22 @@ class Session:
 
     async def _relay(self, upstream_reader: asyncio.StreamReader, upstream_writer: asyncio.StreamWriter) -> None:
         """Both directions until one of them ends."""
-        self._hooks.opened(self.id, self.send_live)
+        self._writer.transport.set_write_buffer_limits(high=CONGESTED_BYTES)
+        self._hooks.opened(self.connection_id, self, wants_lsn="tidewire.lsn" in self._startup.parameters)
         try:
             async with asyncio.TaskGroup() as group:
                 down = group.create_task(self._down(upstream_reader), name="down")
                 up = group.create_task(self._up(upstream_writer, group), name="up")
+                drain = group.create_task(self._drain(), name="drain")
                 await asyncio.wait((down, up), return_when=asyncio.FIRST_COMPLETED)
                 if not down.done():
                     # A Terminate makes the server close; what it still says may be of use.
                     upstream_writer.close()
+                drain.cancel()
                 down.cancel()
                 up.cancel()
         finally:
-            self._hooks.closed(self.id)
+            self._hooks.closed(self.connection_id)
 
     async def _down(self, upstream: asyncio.StreamReader) -> None:
         while data := await upstream.read(CHUNK_BYTES):
@@ -148,7 +182,7 @@ class Session:
         group.create_task(self._wait_for(message), name="live")
 
     async def _wait_for(self, message: FromClient) -> None:
-        await self._hooks.received(message, self._identity())
+        await self._hooks.received(message, self)
 
     def _learn(self, frame: Frame) -> None:
         if frame.type == backend.PARAMETER_STATUS:
@@ -157,23 +191,20 @@ class Session:
         elif backend.is_authenticated(frame):
             self._authenticated = True
 
-    def _identity(self) -> Identity:
-        return Identity(self.id, self._startup.user, self._startup.database, dict(self._settings))
-
 
 class PgPort:
     """Accepts clients; each is a session of its own, and its faults end it alone."""
 
-    def __init__(self, server: Address, *, hooks: Hooks, unread_bytes: int, log: FilteringBoundLogger) -> None:
-        self._server, self._hooks, self._unread_bytes, self._log = server, hooks, unread_bytes, log
+    def __init__(self, server: Address, *, hooks: Hooks, log: FilteringBoundLogger) -> None:
+        self._server, self._hooks, self._log = server, hooks, log
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        session = Session(reader, writer, hooks=self._hooks, unread_bytes=self._unread_bytes)
+        session = Session(reader, writer, hooks=self._hooks)
         try:
             await session.run(self._server)
         except* MalformedMessage as errors:
             words = str(errors.exceptions[0])
-            self._log.warning("connection_refused", session=session.id, reason=words)
+            self._log.warning("connection_refused", session=session.connection_id, reason=words)
             writer.write(backend.encode_fatal(MalformedMessage.sqlstate, words))
         except* ENDED:
             pass  # a client or PostgreSQL hung up: the other side learns it by our hanging up
