@@ -1,5 +1,5 @@
-"""Whatever is delivered, however often and late, and whoever pauses or does not read: a client that is current holds the
-query's state, and all that it held on the way was committed.
+"""Whatever is delivered, however often and late, and whoever pauses or does not read: who is current holds the
+query's state, and all that a client held on the way was committed.
 
 V19, V27–V30, V32–V34, V42–V49, V53; decision 1.
 """
