@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from proto.pgwire import backend
-from proto.pgwire.conversation import Answer, Conversation
+from proto.pgwire.conversation import Answer, Conversation, Traffic
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.framing import Frame, encode_frame
 from proto.pgwire.frontend import Startup
@@ -17,13 +17,6 @@ from services.gateway.core.identity import UNREPORTED, Identity, role_of
 from services.gateway.errors import ClientRefused
 
 IDLE, IN_TRANSACTION = b"I", b"T"
-
-
-class Traffic:
-    """What passed through the port; plain numbers, since they move with every read."""
-
-    def __init__(self) -> None:
-        self.connections = self.bytes_received = self.bytes_sent = 0
 
 
 class Live(Protocol):
@@ -52,7 +45,7 @@ class Session:
         self.connection_id = connection_id
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._startup, self._admission, self._around = startup, admission, around
-        self._conversation = Conversation()
+        self._conversation = Conversation(around.traffic)
         self._settings = startup.settings
         self._reported: set[str] = set()
         # What the client sent since the settings were read may have changed them.
@@ -90,6 +83,7 @@ class Session:
         if self._client.get_write_buffer_size() + sum(map(len, self._waiting)) > self._around.unread_bytes:
             self._client.abort()
         self._around.traffic.bytes_sent += len(data)
+        self._around.traffic.messages_sent += 1
 
     @property
     def identity(self) -> Identity:
@@ -126,7 +120,6 @@ class Session:
     # What passes.
 
     def from_client(self, data: bytes) -> None:
-        self._around.traffic.bytes_received += len(data)
         try:
             for piece in self._conversation.from_client(data):
                 if isinstance(piece, bytes):
@@ -140,7 +133,6 @@ class Session:
             self.refuse(refusal.sqlstate, str(refusal))
 
     def from_server(self, data: bytes) -> None:
-        self._around.traffic.bytes_sent += len(data)
         was_inside = not self._conversation.at_boundary
         try:
             for piece in self._conversation.from_server(data):
