@@ -50,7 +50,7 @@ def scenario_of(vector) -> Scenario | None:
 
 
 def flow(stage, vector):
-    """V18–V21, V36–V41: what a Subscribe is answered."""
+    """V18, V19, V21, V36, V37, V38, V39, V41: what a Subscribe is answered."""
     play(stage, vector["steps"])
 
 
