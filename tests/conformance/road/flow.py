@@ -17,7 +17,7 @@ from proto.pgwire.live import (
     Update,
     decode_from_gateway,
 )
-from tests.conformance.stage import WITHIN_S, Subscribed, kinds
+from tests.conformance.road.stage import WITHIN_S, Subscribed, kinds
 
 SETTING = """
     DROP TABLE IF EXISTS users, nonexistent_table;

@@ -20,8 +20,8 @@ from proto.pgwire.live import (
 )
 from services.gateway.settings import Gateway
 from services.registry.settings import Registry
-from tests.conformance.flow import play
-from tests.conformance.stage import GLOBAL_LIMIT, MAX_ROWS, OWNER_LIMIT, Stage, Subscribed, kind, refused
+from tests.conformance.road.flow import play
+from tests.conformance.road.stage import GLOBAL_LIMIT, MAX_ROWS, OWNER_LIMIT, Stage, Subscribed, kind, refused
 
 Scenario = Callable[[Stage, dict], None]
 BY_ID: dict[str, Scenario] = {}
