@@ -27,11 +27,11 @@ ENVIRONMENT = {
     "connect_timeout": "PGCONNECT_TIMEOUT",
 }
 # What libpq knows too, and what makes no difference to a client of a gateway.
-IGNORED = frozenset(
-    "client_encoding fallback_application_name keepalives keepalives_idle keepalives_interval keepalives_count hostaddr "
-    "tcp_user_timeout gssencmode target_session_attrs load_balance_hosts sslcompression sslsni krbsrvname replication "
-    "passfile require_auth sslpassword sslcrl min_protocol_version max_protocol_version".split()
-)
+IGNORED = {
+    *("client_encoding", "fallback_application_name", "gssencmode", "krbsrvname", "sslcompression", "sslsni"),
+    *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout"),
+    *("target_session_attrs", "load_balance_hosts", "min_protocol_version", "max_protocol_version"),
+}
 _PAIR = re.compile(r"\s*(\w+)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)*)\s*")
 
 
@@ -66,7 +66,9 @@ def parse(dsn: str, environ: Mapping[str, str], settings: Mapping[str, str] | No
     given = _of_uri(dsn) if re.match(r"postgres(ql)?://", dsn) else _of_pairs(dsn)
     unknown = given.keys() - ENVIRONMENT.keys() - IGNORED
     if unknown:
-        raise BadAddress(f"connection strings have no {', '.join(sorted(unknown))}: see libpq's list of key words")
+        raise BadAddress(
+            f"{', '.join(sorted(unknown))}: not understood by this client; it knows {', '.join(ENVIRONMENT)}"
+        )
     defaults = {name: environ[variable] for name, variable in ENVIRONMENT.items() if environ.get(variable)}
     found = {**defaults, **{name: text for name, text in given.items() if text}}
     user = found.get("user") or getpass.getuser()

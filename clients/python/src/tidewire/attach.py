@@ -5,7 +5,7 @@ libpq ends a connection on which a message comes that it does not know, so the l
 
 from typing import TYPE_CHECKING, Any
 
-from tidewire.address import Address, parse
+from tidewire.address import ENVIRONMENT, Address, parse
 from tidewire.client import Live
 from tidewire.conversation import LSN
 from tidewire.retry import Retry
@@ -38,7 +38,7 @@ def address_of(connection: "Connection[Any] | AsyncConnection[Any]", *, lsn: boo
     given |= {"dbname": info.dbname, "password": info.password}
     known = {name: info.parameter_status(name) for name in SETTINGS}
     settings = {name: text for name, text in known.items() if text}
-    pairs = " ".join(f"{name}='{_quoted(text)}'" for name, text in given.items() if text)
+    pairs = " ".join(f"{name}='{_quoted(text)}'" for name, text in given.items() if text and name in ENVIRONMENT)
     return parse(pairs, {}, {**settings, **({LSN: "on"} if lsn else {})})
 
 

@@ -60,7 +60,7 @@ async def dial(address: Address) -> Connection:
             failure = ConnectionFailed(f"{host}:{port} does not answer within {address.connect_timeout_s:g} s")
         except ssl.SSLCertVerificationError as error:
             failure = LogInRefused(
-                f"{host}:{port} shows a certificate that is not trusted ({error.verify_message}): see sslmode, sslrootcert"
+                f"{host}:{port} shows a certificate that is not trusted ({error.verify_message}): see sslrootcert"
             )
             failure.__cause__ = error
         except OSError as error:
