@@ -18,15 +18,21 @@ VALUE = st.sampled_from([b"a", b"b", b"c", None])
 
 @st.composite
 def stories(draw):
-    """A server's key (or none), and the states that a result goes through."""
+    """A server's key (or none), and the states that a result goes through; most rows live on from one to the next."""
     columns = draw(st.integers(1, 4))
     rows = st.tuples(*[VALUE] * columns)
-    if draw(st.booleans()):
-        key = tuple(sorted(draw(st.sets(st.integers(0, columns - 1), min_size=1))))
-        states = st.lists(rows, max_size=6, unique_by=lambda row: tuple(row[place] for place in key))
-    else:
-        key, states = (), st.lists(rows, max_size=6)
-    return columns, key, draw(st.lists(states, min_size=2, max_size=8))
+    key = tuple(sorted(draw(st.sets(st.integers(0, columns - 1)))))
+    of = (lambda row: tuple(row[place] for place in key)) if key else None
+    states = [draw(st.lists(rows, min_size=1, max_size=5, unique_by=of))]
+    for _ in range(draw(st.integers(1, 6))):
+        lives = [
+            tuple(old if place in key else draw(st.one_of(st.just(old), VALUE)) for place, old in enumerate(row))
+            for row in states[-1]
+            if draw(st.integers(0, 9))
+        ]
+        more = draw(st.lists(rows, max_size=1))
+        states.append(lives + [row for row in more if of is None or of(row) not in set(map(of, lives))])
+    return columns, key, states
 
 
 def messages(before, after, key, split):
