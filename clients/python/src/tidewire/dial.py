@@ -13,6 +13,7 @@ from tidewire.frames import Framer
 from tidewire.login import log_in
 
 CHUNK_BYTES = 64 * 1024
+CLOSE_S = 2.0
 # A peer that vanished without a word is noticed after about a minute of silence.
 KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
@@ -43,10 +44,13 @@ class Connection:
 
     async def close(self) -> None:
         """Say good-bye, if there is still somebody, and hang up."""
-        with suppress(OSError, ssl.SSLError):
-            self.writer.write(ordinary.TERMINATION)
-            self.writer.close()
-            await self.writer.wait_closed()
+        self.writer.write(ordinary.TERMINATION)
+        self.writer.close()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self.writer.wait_closed()
+        except OSError:  # gone already, or (TimeoutError is one too) it does not take our last word
+            self.writer.transport.abort()
 
 
 async def dial(address: Address) -> Connection:
@@ -159,5 +163,7 @@ async def _logged_in(address: Address, reader: asyncio.StreamReader, writer: asy
         connection.settings, connection.rest = done.value.settings, framer.rest()
         return connection
     except BaseException:
-        writer.close()
+        writer.transport.abort()
+        with suppress(OSError):
+            await writer.wait_closed()
         raise
