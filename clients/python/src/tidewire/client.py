@@ -2,7 +2,7 @@
 
 One task reads the socket, and only while somebody waits for something. A consumer that is slow therefore slows the
 reading, the gateway sees a full socket and keeps only the net change: that is its trade, and it has the memory for it.
-What comes for one subscription while another is waited for is held, and merged when it grows (`feed.HELD_MESSAGES`).
+What comes for one subscription while another is waited for is held, and merged when it grows (`feed.HELD_BYTES`).
 """
 
 import asyncio

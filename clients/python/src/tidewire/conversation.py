@@ -101,7 +101,7 @@ class Conversation:
         self._framer.feed(data)
         for found in self._framer.frames():
             if found.type in messages.FROM_GATEWAY:
-                self._receive_live(messages.decode(found))
+                self._receive_live(messages.decode(found), len(found.body))
             else:
                 self._receive_ordinary(found)
 
@@ -129,7 +129,7 @@ class Conversation:
         self._left.add(subscription)
         self._send(messages.encode(Unsubscribe(subscription)))
 
-    def _receive_live(self, message: messages.FromGateway) -> None:
+    def _receive_live(self, message: messages.FromGateway, size_bytes: int) -> None:
         match message:
             case Ack():
                 self._acknowledged(message)
@@ -137,7 +137,7 @@ class Conversation:
                 self._failed(message)
             case _ if message.subscription in self._feeds:
                 feed = self._feeds[message.subscription]
-                feed.take(message, in_batch=self._tells_lsn)
+                feed.take(message, size_bytes, in_batch=self._tells_lsn)
                 self._touched.add(feed)
                 if feed.paused and isinstance(message, Data) and message.update is Update.FULL:
                     self.pause(feed)  # a subscription made anew is not paused yet

@@ -13,8 +13,9 @@ from tidewire.messages import NOBODY, Data, PartialData, Subscribe, Update
 from tidewire.messages import Row as RawRow
 from tidewire.retry import Retry, Verdict, asked_delay_s, verdict_of
 
-# More messages than these waiting for a reader are merged into one.
-HELD_MESSAGES = 64
+# Messages that wait for a reader are merged into one when those behind the first are larger than this together. One
+# read of the socket brings less, so that a reader who keeps up gets every message.
+HELD_BYTES = 256 * 1024
 SENT_WHOLE = "the server sent the whole result"
 
 Decoder: TypeAlias = Callable[[str], Any]
@@ -26,6 +27,7 @@ class Held:
     """A message that nobody has taken yet; its LSN becomes known when its batch ends."""
 
     message: Delta
+    size_bytes: int = 0
     because: str = SENT_WHOLE
     lsn: str | None = None
 
@@ -54,6 +56,7 @@ class Feed:
     _shown: tuple[Row, ...] | None = None
     _because: str = SENT_WHOLE
     _attempt: int = 0
+    _behind_bytes: int = 0
 
     def __post_init__(self) -> None:
         self._result = Result(self.key)
@@ -69,9 +72,9 @@ class Feed:
         """Whether there has been a first result."""
         return self._begun
 
-    def take(self, message: Delta, *, in_batch: bool) -> None:
+    def take(self, message: Delta, size_bytes: int, *, in_batch: bool) -> None:
         """A message came; with `in_batch` it is given out only when its batch has ended."""
-        held = Held(message)
+        held = Held(message, size_bytes)
         if isinstance(message, Data) and message.update is Update.FULL:
             held.because, self._because = self._because, SENT_WHOLE
             self._attempt, self.wants_renewal = 0, False
@@ -79,8 +82,9 @@ class Feed:
             return
         (self._open if in_batch else self._held).append(held)
         self._begin()
-        if len(self._held) > HELD_MESSAGES:
-            self._merge_held()
+        self._behind_bytes += size_bytes
+        if self._behind_bytes > HELD_BYTES and len(self._held) > 1:
+            self._weigh()
 
     def end_batch(self, lsn: str) -> None:
         """What came since the last end stands at this LSN."""
@@ -149,6 +153,13 @@ class Feed:
         self.lose(because)
         self.wants_renewal = True
 
+    def _weigh(self) -> None:
+        """Look how much waits; the sum so far counts what was given out as well."""
+        self._behind_bytes = sum(held.size_bytes for held in self._held) - self._held[0].size_bytes
+        if self._behind_bytes > HELD_BYTES:
+            self._merge_held()
+            self._behind_bytes = 0
+
     def _merge_held(self) -> None:
         """Put the net of what is held in its place, so that a reader who is behind costs no more than two results."""
         ahead, count = self._result.copy(), len(self._held)
@@ -159,7 +170,7 @@ class Feed:
             self._give_up(str(reason))
             return
         because = f"the reader was behind: {count} messages are merged into one"
-        net = Held(Data(NOBODY, Update.FULL, tuple(ahead)), because, self._held[-1].lsn)
+        net = Held(Data(NOBODY, Update.FULL, tuple(ahead)), 0, because, self._held[-1].lsn)
         self._held = deque([net])
 
     def _change(self, held: Held) -> Change:
