@@ -86,14 +86,14 @@ class Board:
     def picture(self, now_s: float, status: Status, *, height: int) -> RenderableType:
         """Everything, within so many lines of a screen."""
         most = max(height - FRAME_LINES, 3)
-        return Group(self.table(now_s, most_rows=most), self._footer(now_s, status, most))
+        title = Text(self._sql, style="italic", overflow="ellipsis", no_wrap=True)
+        return Group(title, self.table(now_s, most_rows=most), self._footer(now_s, status, most))
 
     def table(self, now_s: float, *, most_rows: int | None) -> Table:
         self._forget(now_s)
         lines = self._shown(most_rows)
         width = len(lines[0].row) if lines else len(self._columns)
-        table = Table(title=Text(self._sql, style="italic", overflow="ellipsis", no_wrap=True), title_justify="left")
-        table.box, table.header_style = box.SIMPLE_HEAD, "bold"
+        table = Table(box=box.SIMPLE_HEAD, header_style="bold")
         table.add_column("", width=1)
         for place, name in enumerate(names_of(self._columns, width)):
             table.add_column(Text(name), justify="right" if _is_numeric(lines, place) else "left", overflow="ellipsis")
@@ -113,9 +113,9 @@ class Board:
             self._recent.popleft()
         rate = sum(count for _, count in self._recent) / RATE_S
         if status.trouble is None:
-            footer = Text("● ", style="green") + Text("live", style="bold green")
+            footer = Text.assemble(("● live", "bold green"))
         else:
-            footer = Text("○ ", style="red") + Text(f"connecting again: {status.trouble}", style="bold red")
+            footer = Text.assemble((f"○ connecting again: {status.trouble}", "bold red"))
         shown = f" ({most_rows} that changed last are shown)" * (len(self._lines) > most_rows)
         facts = [
             f"{status.rows:,} row{'s' * (status.rows != 1)}{shown}",

@@ -1,13 +1,20 @@
 """The Python client on the whole road: what it holds is what PostgreSQL answers (V18–V30, V39, V53)."""
 
 import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import psycopg
 import pytest
 import tidewire
 from tidewire import Deleted, Initial, Inserted, Renewed, Replaced, Retry, Updated
 
+ROOT = Path(__file__).parents[3]
 QUICK = Retry(first_s=0.2, cap_s=1.0)
 SUMS = (
     "SELECT g.category, count(*), sum(s.pieces * g.price) FROM sales s JOIN goods g ON g.id = s.goods"
@@ -154,3 +161,46 @@ async def test_beside_psycopg_it_is_the_same_user_in_the_same_settings(walk, sho
         ):
             assert things.rows == (("1", "2026-01-01 09:00:00+09"),)
     shop.execute("DROP SCHEMA attic CASCADE")
+
+
+def readme_example():
+    return re.search(r"```python\n(.*?)```", (ROOT / "clients/python/README.md").read_text(), re.DOTALL)[1]
+
+
+def test_the_quick_start_of_the_readme_runs_and_says_what_happens(walk, shop):
+    said = subprocess.run(
+        [sys.executable, "-c", readme_example()],
+        env={**os.environ, "GATEWAY": walk.gateway_dsn},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    ).stdout.splitlines()
+    assert said == [
+        "first: ()",
+        "now: ()",
+        "new: ((1, 'packed'),)",
+        "now: ((1, 'packed'),)",
+        "changed: [((1, 'packed'), (1, 'sent'))]",
+        "now: ((1, 'sent'),)",
+        "gone: ((1, 'sent'),)",
+    ]
+
+
+def watch(walk, *arguments):
+    command = [sys.executable, "-m", "services.cli", "watch", "--dsn", walk.gateway_dsn, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_watch_shows_a_result_once_and_as_json(walk, shop):
+    sql = "SELECT id, category FROM goods WHERE id < $1"
+    shown = watch(walk, sql, "--param", "3", "--once")
+    assert (shown.returncode, "id" in shown.stdout, "2 rows" in shown.stdout) == (0, True, True), shown
+    first, *_ = map(json.loads, watch(walk, sql, "--param", "2", "--json", "--for", "1").stdout.splitlines())
+    assert (first["change"], first["rows"]) == ("initial", [{"id": "1", "category": "tea"}])
+
+
+def test_watch_says_in_a_sentence_what_is_wrong(walk, shop):
+    refused = watch(walk, "SELECT * FROM nowhere", "--once")
+    words = "tidewire: Execution error: table 'nowhere' does not exist; correct the name or make what it names"
+    assert (refused.returncode, refused.stdout) == (2, "") and refused.stderr.startswith(words), refused
