@@ -14,11 +14,11 @@ from types import TracebackType
 from tidewire import ordinary
 from tidewire.address import Address, parse
 from tidewire.conversation import IDLE, LSN, Conversation, Exchange
+from tidewire.description import Described, key_places, key_sql, table_of
 from tidewire.dial import Connection, dial
 from tidewire.errors import ConnectionFailed
 from tidewire.feed import Feed
 from tidewire.messages import Partial, Subscribe
-from tidewire.ordinary import Column
 from tidewire.parameters import Parameter, to_text
 from tidewire.retry import Retry
 from tidewire.subscription import Decoders, Subscription
@@ -97,7 +97,7 @@ class Live:
         return Subscription(self, request, key, decode or {}, self._retry)
 
     async def query(self, sql: str) -> list[TextRow]:
-        """Run ordinary SQL on the same connection; the rows (of several statements the last one's) as text.
+        """Run ordinary SQL on the same connection; the rows as text, of several statements the last that has any.
 
         A connection that was lost takes its open transaction and its SET with it, as everywhere in PostgreSQL.
         """
@@ -163,9 +163,14 @@ class Live:
             if not self._waiting:
                 self._demand.clear()
 
-    async def columns(self, sql: str) -> tuple[Column, ...]:
-        """The columns of a query; none if it cannot be described, which the gateway will then say better."""
-        return (await self.exchange(ordinary.describe(sql), beside=True)).columns
+    async def describe(self, sql: str) -> Described:
+        """The columns and key of a query; none if it cannot be described: the gateway will then say better why."""
+        columns = (await self.exchange(ordinary.describe(sql), beside=True)).columns
+        table = table_of(columns)
+        if table is None:
+            return Described(columns)
+        answer = await self.exchange(ordinary.query(key_sql(table)), beside=True)
+        return Described(columns, key_places(columns, answer.rows[0][0] if answer.rows else None))
 
     async def exchange(self, request: bytes, *, beside: bool = False) -> Exchange:
         """Send ordinary messages that end in ReadyForQuery, and wait for it.

@@ -13,11 +13,12 @@ from tidewire.ordinary import Column
 
 LSN = "tidewire.lsn"
 IDLE = b"I"
+REMEMBERED = 1000
 
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """Ordinary SQL and its answer: of several statements the last one's rows."""
+    """Ordinary SQL and its answer: of several statements the rows of the last that has any."""
 
     request: bytes
     columns: tuple[Column, ...] = ()
@@ -36,7 +37,8 @@ class Conversation:
         self._waiting: deque[Feed] = deque()
         self._asked: Feed | None = None
         self._feeds: dict[UUID, Feed] = {}
-        self._left: set[UUID] = set()
+        # What was unsubscribed may still be spoken of for a moment.
+        self._left: deque[UUID] = deque(maxlen=REMEMBERED)
         self._exchange: Exchange | None = None
         self._to_retry: list[tuple[Feed, float]] = []
         # Whether this gateway tells LSNs, and the feeds that are inside a batch.
@@ -126,7 +128,7 @@ class Conversation:
     def _retire(self, subscription: UUID) -> None:
         feed = self._feeds.pop(subscription)
         self._touched.discard(feed)
-        self._left.add(subscription)
+        self._left.append(subscription)
         self._send(messages.encode(Unsubscribe(subscription)))
 
     def _receive_live(self, message: messages.FromGateway, size_bytes: int) -> None:

@@ -6,8 +6,16 @@ key is among them, each column once. Otherwise (joins, views, GROUP BY) updates 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tidewire.ordinary import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    columns: tuple[Column, ...] = ()
+    # Places of the primary key's columns, where it is plain.
+    key: tuple[int, ...] | None = None
 
 
 def table_of(columns: Sequence[Column]) -> int | None:

@@ -60,13 +60,15 @@ def _prove(address: Address, channel: SSLObject | None) -> Generator[bytes, Body
     """Answers Authentication messages."""
     secret = address.password
     scram: ScramClient | None = None
-    bound = False
+    bound = proven = False
     body = yield b""
     while True:
         match kind := body.int32():
             case 0:
                 if address.channel_binding == "require" and not bound:
                     raise LogInRefused(f"channel_binding=require, but {_offers('no such log-in')}")
+                if scram is not None and not proven:
+                    raise LogInRefused("the server lets us in without proving that it knows the password: is it ours?")
                 body = yield b""
             case 3:
                 body = yield ordinary.password(_secret(secret, "a password") + b"\0")
@@ -78,7 +80,7 @@ def _prove(address: Address, channel: SSLObject | None) -> Generator[bytes, Body
                 name = scram.mechanism_name.encode() + b"\0"
                 body = yield ordinary.password(name + INT32.pack(len(first)) + first)
             case 11 | 12 if scram is not None:
-                words = body.take(body.left).decode(errors="replace")
+                words, proven = body.take(body.left).decode(errors="replace"), kind == 12
                 body = yield _go_on(scram, kind, words)
             case _:
                 name = UNKNOWN.get(kind, f"method {kind}")

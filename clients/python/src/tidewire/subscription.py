@@ -5,12 +5,10 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
-from tidewire import ordinary
 from tidewire.changes import Change, Row
-from tidewire.description import key_places, key_sql, place_of, places_of, table_of
+from tidewire.description import Described, place_of, places_of
 from tidewire.feed import Decoder, Feed
 from tidewire.messages import Subscribe
-from tidewire.ordinary import Column
 from tidewire.retry import Retry
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ class Subscription:
     ) -> None:
         self._live, self._key, self._decoders = live, key, decoders
         self._feed = Feed(request, retry=retry)
-        self._columns: tuple[Column, ...] = ()
+        self._described = Described()
 
     async def __aenter__(self) -> "Subscription":
         await self.open()
@@ -41,9 +39,11 @@ class Subscription:
     async def open(self) -> None:
         """Subscribe and wait for the first result; what `async with` does."""
         request, retry = self._feed.request, self._feed.retry
-        self._columns = await self._live.columns(request.query)
-        decoders = {place_of(column, self._columns): decoder for column, decoder in self._decoders.items()}
-        self._feed = Feed(request, key=await self._find_key(), decoders=decoders, retry=retry)
+        self._described = await self._live.describe(request.query)
+        columns = self._described.columns
+        key = self._described.key if self._key is None else places_of(self._key, columns)
+        decoders = {place_of(column, columns): decoder for column, decoder in self._decoders.items()}
+        self._feed = Feed(request, key=key, decoders=decoders, retry=retry)
         try:
             await self._live.open(self._feed)
         except BaseException:
@@ -65,12 +65,12 @@ class Subscription:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns, as PostgreSQL gives them; empty if it could not describe the query."""
-        return tuple(column.name for column in self._columns)
+        return tuple(column.name for column in self._described.columns)
 
     @property
     def types(self) -> tuple[int, ...]:
         """The columns' types, as OIDs of pg_type."""
-        return tuple(column.type for column in self._columns)
+        return tuple(column.type for column in self._described.columns)
 
     @property
     def tables(self) -> int | None:
@@ -110,12 +110,3 @@ class Subscription:
                 return await anext(self, None)
         except TimeoutError:
             return None
-
-    async def _find_key(self) -> tuple[int, ...] | None:
-        if self._key is not None:
-            return places_of(self._key, self._columns)
-        table = table_of(self._columns)
-        if table is None:
-            return None
-        answer = await self._live.exchange(ordinary.query(key_sql(table)), beside=True)
-        return key_places(self._columns, answer.rows[0][0] if answer.rows else None)
