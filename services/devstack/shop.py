@@ -25,7 +25,10 @@ INSERT INTO shop.customers VALUES (1, 'Ada', 'London'), (2, 'Jürgen', 'Köln'),
 INSERT INTO shop.goods VALUES
     (1, 'green tea', 'tea', 4.50, 500), (2, 'cup', 'china', 12.00, 200), (3, 'pot', 'china', 39.90, 80),
     (4, 'honey', 'sweets', 7.25, 300), (5, 'black tea', 'tea', 3.80, 500), (6, 'biscuits', 'sweets', 2.95, 400);
+INSERT INTO shop.orders SELECT n, 1 + n % 4, 'paid' FROM generate_series(1, 6) n;
+INSERT INTO shop.items SELECT n, n, 2 FROM generate_series(1, 6) n;
 """
+FIRST_ORDER = 7
 
 # What the demo shows live: joined, aggregated, and of one row a category.
 REVENUE = """
@@ -48,7 +51,7 @@ class Till:
         self._chance = random.Random()
         self._closed = Event()
         self._thread = Thread(target=self._run, name="till", daemon=True)
-        self._next_order = 1
+        self._next_order = FIRST_ORDER
         self._failure: Exception | None = None
         self.committed = 0
 
@@ -71,6 +74,7 @@ class Till:
             self._sell,
             self._sell,
             self._sell,
+            self._pay,
             self._pay,
             self._pay,
             self._ship,

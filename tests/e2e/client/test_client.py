@@ -177,12 +177,13 @@ def test_the_quick_start_of_the_readme_runs_and_says_what_happens(walk, shop):
         timeout=120,
     ).stdout.splitlines()
     assert said == [
-        "first: ()",
         "now: ()",
-        "new: ((1, 'packed'),)",
+        "first: ()",
         "now: ((1, 'packed'),)",
-        "changed: [((1, 'packed'), (1, 'sent'))]",
+        "new: ((1, 'packed'),)",
         "now: ((1, 'sent'),)",
+        "changed: [((1, 'packed'), (1, 'sent'))]",
+        "now: ()",
         "gone: ((1, 'sent'),)",
     ]
 
