@@ -279,8 +279,9 @@ async def test_with_lsn_each_change_says_where_it_stands_and_comes_with_its_whol
         assert people.lsn == "0/10"
         client.send(Data(one, Update.INSERT, ((b"4", b"dora"),)), parameter("tidewire.lsn", "0/20"))
         assert await anext(people) == Deleted((TEXT[0],), lsn="0/20")
+        assert (people.lsn, people.at_commit) == ("0/20", False)
         assert await anext(people) == Inserted((("4", "dora"),), lsn="0/20")
-        assert people.lsn == "0/20"
+        assert (people.lsn, people.at_commit) == ("0/20", True)
 
 
 async def test_a_pause_outlives_a_lost_connection(gateway):

@@ -68,6 +68,11 @@ class Feed:
         return self._shown
 
     @property
+    def at_commit(self) -> bool:
+        """Whether the batch of the last change has been given out whole; known only where LSNs are told."""
+        return self.lsn is not None and not (self._held and self._held[0].lsn == self.lsn)
+
+    @property
     def begun(self) -> bool:
         """Whether there has been a first result."""
         return self._begun

@@ -82,6 +82,11 @@ class Subscription:
         """Where `rows` stand in the database's log, if the connection was made with lsn=True."""
         return self._feed.lsn
 
+    @property
+    def at_commit(self) -> bool:
+        """Whether `rows` are a state that was committed, and no further record of the same LSN comes; needs lsn=True."""
+        return self._feed.at_commit
+
     def pause(self) -> None:
         """Nothing comes until `resume`; the next change after it carries the net of what was missed."""
         self._live.pause(self._feed)

@@ -150,6 +150,10 @@ class SubscriptionSync:
     def lsn(self) -> str | None:
         return self._subscription.lsn
 
+    @property
+    def at_commit(self) -> bool:
+        return self._subscription.at_commit
+
     def pause(self) -> None:
         self._loop.run(_soon(self._subscription.pause))
 
