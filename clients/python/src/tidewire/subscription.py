@@ -84,7 +84,7 @@ class Subscription:
 
     @property
     def at_commit(self) -> bool:
-        """Whether `rows` are a state that was committed, and no further record of the same LSN comes; needs lsn=True."""
+        """Whether `rows` are a state that was committed: no further record of this LSN comes. Needs lsn=True."""
         return self._feed.at_commit
 
     def pause(self) -> None:
