@@ -315,6 +315,16 @@ async def test_the_tail_of_a_subscribe_says_what_is_wanted_of_partial_rows(gatew
             await opening
 
 
+async def test_what_cannot_be_sent_is_refused_before_anything_is(gateway):
+    async with await tidewire.connect(gateway.dsn) as live:
+        with pytest.raises(TypeError, match=r"write \[value\]"):
+            live.subscribe("SELECT $1", "seven")
+        with pytest.raises(ValueError, match="NUL"):
+            await live.query("SELECT '\0'")
+        with pytest.raises(ValueError, match="filter has at most 32767 bytes"):
+            live.subscribe("SELECT 1", filter="x" * 40_000)
+
+
 async def test_a_copy_is_refused_and_the_connection_stays(gateway):
     async with await tidewire.connect(gateway.dsn, retry=QUICK) as live:
         client = await gateway.next()

@@ -18,7 +18,7 @@ from tidewire.description import Described, key_places, key_sql, table_of
 from tidewire.dial import Connection, dial
 from tidewire.errors import ConnectionFailed
 from tidewire.feed import Feed
-from tidewire.messages import Partial, Subscribe
+from tidewire.messages import Partial, Subscribe, encode
 from tidewire.parameters import Parameter, to_text
 from tidewire.retry import Retry
 from tidewire.subscription import Decoders, Subscription
@@ -92,8 +92,11 @@ class Live:
         key      columns (names, or places from 0) that tell the rows apart: only needed where a `Renewed` asks for it
         decode   what makes of a column's text (by name or place) what the rows shall hold: {"id": int}
         """
+        if isinstance(parameters, str | bytes):
+            raise TypeError("parameters are a list, one value for each of $1 … $n: write [value]")
         wanted = Partial(enabled=partial) if isinstance(partial, bool) else partial
         request = Subscribe(sql, tuple(map(to_text, parameters)), filter or None, wanted)
+        encode(request)  # what cannot be sent is refused here, and not where it would be sent
         return Subscription(self, request, key, decode or {}, self._retry)
 
     async def query(self, sql: str) -> list[TextRow]:
