@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 from msgspec import Struct
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.fixtures.postgres import PostgresServer
@@ -65,7 +66,17 @@ class Doors:
         """Run the program by one door."""
         self._server.drop_database(door.database)
         self._server.create_database(door.database)
-        return program(door)
+        try:
+            return program(door)
+        finally:
+            self._forget_prepared(door.database)
+
+    def _forget_prepared(self, database: str) -> None:
+        """A transaction that a failed program left prepared would keep its database from being dropped."""
+        with psycopg.connect(self._server.dsn_of(database), autocommit=True) as connection:
+            left = connection.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
+            for [gid] in left.fetchall():
+                connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(gid))
 
     def wait_until_runs(self, marker: str, within_s: float = 20.0) -> None:
         """Return when some session executes a statement that contains the marker."""
