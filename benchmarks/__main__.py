@@ -2,21 +2,24 @@
 
 import argparse
 
-from benchmarks import capture, recompute
+from benchmarks import capture, gateway, recompute
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "which", nargs="?", choices=["capture", "recompute"], default="capture", help="default: capture"
+        "which", nargs="?", choices=["capture", "recompute", "gateway"], default="capture", help="default: capture"
     )
     parser.add_argument("--rows", type=int, default=500_000, help="row changes in each workload")
     parser.add_argument("--commits", type=int, default=200, help="commits in the latency benchmark")
-    parser.add_argument("--only", nargs="+", choices=list(recompute.PARTS), default=[], help="parts of recompute's")
+    parts = [*recompute.PARTS, *gateway.PARTS]
+    parser.add_argument("--only", nargs="+", choices=parts, default=[], help="parts of recompute's or the gateway's")
     parser.add_argument("--table", type=int, default=1_000_000, help="rows of recompute's table")
     arguments = parser.parse_args()
     if arguments.which == "recompute":
         recompute.run(arguments.only, rows=arguments.table)
+    elif arguments.which == "gateway":
+        gateway.run(arguments.only)
     else:
         capture.run(rows=arguments.rows, commits=arguments.commits)
 

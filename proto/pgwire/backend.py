@@ -1,14 +1,31 @@
-"""The messages of PostgreSQL that the gateway reads while it passes them on, and the one it writes itself."""
+"""The messages of PostgreSQL that the gateway reads while it passes them on, and those it writes itself."""
+
+from struct import Struct as Packed
 
 from proto.pgwire.cursor import Cursor
 from proto.pgwire.framing import Frame, encode_frame
 
-AUTHENTICATION, PARAMETER_STATUS, ERROR_RESPONSE = b"RSE"
+AUTHENTICATION, PARAMETER_STATUS, ERROR_RESPONSE, DATA_ROW, READY_FOR_QUERY = b"RSEDZ"
+PARSE, BIND, EXECUTE, CLOSE, SYNC = b"PBECS"
+
+# AuthenticationOk, and the kinds of proof that PostgreSQL asks a client for: section 54.7 of its manual.
+AUTHENTICATED, CLEAR_TEXT, MD5, GSS, SSPI, SASL = 0, 3, 5, 7, 9, 10
+# What passes through a gateway between the two: the client's proof does not depend on the connection.
+PASSABLE = frozenset({AUTHENTICATED, CLEAR_TEXT, MD5, SASL, 11, 12})
+FORBIDDEN = {GSS: "GSSAPI", 8: "GSSAPI", SSPI: "SSPI", 2: "Kerberos"}
+
+# A statement and a portal of our own beside the client's.
+_OURS = b"_tidewire\0"
+_INT16 = Packed("!h")
 
 
-def is_authenticated(frame: Frame) -> bool:
-    """Whether an Authentication message says that the client is who it says."""
-    return frame.type == AUTHENTICATION and Cursor(frame.body).int32() == 0
+def authentication_kind(frame: Frame) -> int:
+    return Cursor(frame.body).int32()
+
+
+def sasl_mechanism(body: bytes) -> str:
+    """The mechanism in a client's first answer to SASL."""
+    return Cursor(body).string()
 
 
 def parameter_status(frame: Frame) -> tuple[str, str]:
@@ -16,8 +33,41 @@ def parameter_status(frame: Frame) -> tuple[str, str]:
     return cursor.string(), cursor.string()
 
 
+def encode_parameter_status(name: str, value: str) -> bytes:
+    return encode_frame(PARAMETER_STATUS, f"{name}\0{value}\0".encode())
+
+
+def first_value(data_row: bytes) -> bytes | None:
+    cursor = Cursor(data_row)
+    cursor.count()
+    return cursor.value()
+
+
+def is_fatal(error_response: bytes) -> bool:
+    """Whether PostgreSQL ends the session with this error; the field V is never translated."""
+    return any(field in error_response for field in (b"VFATAL\0", b"VPANIC\0"))
+
+
 def encode_fatal(sqlstate: str, message: str) -> bytes:
     """An ErrorResponse that ends the connection."""
     fields = (("S", "FATAL"), ("V", "FATAL"), ("C", sqlstate), ("M", message))
     body = b"".join(code.encode() + text.encode() + b"\0" for code, text in fields)
     return encode_frame(ERROR_RESPONSE, body + b"\0")
+
+
+def encode_question(statements: tuple[str, ...]) -> bytes:
+    """Each statement by the extended protocol under names of our own, and one Sync.
+
+    What an earlier question may have left behind is closed first: to close what is not there is no error.
+    """
+    parts = []
+    for statement in statements:
+        parts += [
+            encode_frame(CLOSE, b"S" + _OURS),
+            encode_frame(PARSE, _OURS + statement.encode() + b"\0" + _INT16.pack(0)),
+            encode_frame(BIND, _OURS + _OURS + _INT16.pack(0) * 3),
+            encode_frame(EXECUTE, _OURS + bytes(4)),
+            encode_frame(CLOSE, b"P" + _OURS),
+            encode_frame(CLOSE, b"S" + _OURS),
+        ]
+    return b"".join(parts) + encode_frame(SYNC, b"")

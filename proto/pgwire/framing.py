@@ -29,8 +29,12 @@ def body_length(header: bytes | bytearray | memoryview, at: int = 0) -> int:
     """The length of the body that follows a header; the length field counts itself."""
     (length,) = _LENGTH.unpack_from(header, at + 1)
     if length < 4:
-        raise MalformedMessage(f"a message of type 0x{header[at]:02X} has the impossible length {length}")
+        raise impossible_length(header[at], length)
     return int(length) - 4
+
+
+def impossible_length(kind: int, length: int) -> MalformedMessage:
+    return MalformedMessage(f"a message of type 0x{kind:02X} has the impossible length {length}")
 
 
 class Framer:

@@ -1,5 +1,6 @@
 """The messages of clients that the gateway must understand beside the live ones."""
 
+import re
 from struct import Struct as Packed
 from typing import TypeAlias
 
@@ -12,9 +13,14 @@ from proto.pgwire.live import FRONTEND_TYPES, FromClient, decode_from_client
 
 SSL_REQUEST, GSS_REQUEST, CANCEL_REQUEST = 80877103, 80877104, 80877102
 STARTUP_LIMIT_BYTES = 10_000  # PostgreSQL's own limit
+# The first byte of a client that begins with TLS at once, as libpq 17 can.
+TLS_HANDSHAKE = 0x16
+# One setting in the start-up parameter `options`: -c name=value or --name=value, spaces in it behind backslashes.
+_OPTION = re.compile(r"(?:-c\s*|--)([\w.-]+)=((?:\\.|[^\s\\])*)")
 # What a client of protocol version 3 may send after its startup: section 54.7 of PostgreSQL's manual.
 TYPES = frozenset(b"BCcdDEfFHpPQSX") | FRONTEND_TYPES
 
+SSL_REQUEST_PACKET = Packed("!ii").pack(8, SSL_REQUEST)
 _INT32 = Packed("!i")
 
 
@@ -29,9 +35,19 @@ class Startup(Struct, frozen=True, tag=True):
     def database(self) -> str:
         return self.parameters.get("database") or self.user
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """What the client asks PostgreSQL to set, by names in small letters."""
+        options = _OPTION.findall(self.parameters.get("options", ""))
+        asked = {name.replace("-", "_"): re.sub(r"\\(.)", r"\1", value) for name, value in options}
+        rest = {name: value for name, value in self.parameters.items() if name not in ("user", "database", "options")}
+        return {name.lower(): value for name, value in {**asked, **rest}.items()}
+
 
 class EncryptionRequest(Struct, frozen=True, tag=True):
     """SSLRequest or GSSENCRequest: answered by one byte."""
+
+    by_tls: bool
 
 
 class CancelRequest(Struct, frozen=True, tag=True):
@@ -52,6 +68,8 @@ Opening: TypeAlias = Startup | EncryptionRequest | CancelRequest
 def opening_length(head: bytes) -> int:
     """The whole length of the first message, which has no type byte, from its first four bytes."""
     (length,) = _INT32.unpack(head)
+    if head[0] == TLS_HANDSHAKE:
+        raise MalformedMessage("TLS without PostgreSQL's SSLRequest is not taken here: use sslnegotiation=postgres")
     if not 8 <= length <= STARTUP_LIMIT_BYTES:
         raise MalformedMessage(f"a first message of {length} bytes is not PostgreSQL's protocol")
     return int(length)
@@ -61,7 +79,7 @@ def decode_opening(packet: bytes) -> Opening:
     cursor = Cursor(packet[4:])
     code = cursor.int32()
     if code in (SSL_REQUEST, GSS_REQUEST):
-        return EncryptionRequest()
+        return EncryptionRequest(code == SSL_REQUEST)
     if code == CANCEL_REQUEST:
         return CancelRequest()
     if code >> 16 != 3:

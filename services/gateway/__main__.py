@@ -5,18 +5,18 @@ from uuid import uuid4
 
 import uvloop
 from prometheus_client import CollectorRegistry
-from psycopg.conninfo import conninfo_to_dict
 from structlog.typing import FilteringBoundLogger
 
 from proto.topics import FLOW
 from services.chassis import health, logs
 from services.chassis.kafka import ensure_topics
 from services.chassis.metrics import new_registry
-from services.chassis.postgres import Postgres
 from services.chassis.run import entry, run
-from services.gateway.errors import PortRefused
 from services.gateway.inbound.deliveries import Deliveries
-from services.gateway.inbound.pgwire import Address, Hooks, PgPort
+from services.gateway.inbound.pgwire import PgPort
+from services.gateway.inbound.server import server_of
+from services.gateway.inbound.session import Traffic
+from services.gateway.inbound.tls import certificate_of
 from services.gateway.live import Live
 from services.gateway.metrics import Metrics
 from services.gateway.outbound.commands import Commands
@@ -50,23 +50,18 @@ async def _serve(
         metrics=Metrics(registry),
         log=log,
     )
-    hooks = Hooks(opened=live.open, closed=live.close, received=live.receive)
-    port = PgPort(_address(settings.postgres), hooks=hooks, unread_bytes=own.unread_bytes, log=log)
+    port = PgPort(
+        own,
+        server_of(settings.postgres.dsn),
+        certificate_of(own),
+        live=live,
+        traffic=Traffic(),
+        log=log,
+    )
     try:
-        server = await asyncio.start_server(port.accept, own.host, own.port)
-    except OSError as error:
-        raise PortRefused(own.host, own.port, error.strerror or str(error)) from error
-    log.info("listening", host=own.host, port=own.port, gateway=gateway_id)
-    try:
-        async with server:
-            await run(deliveries=live.follow(deliveries, progress), leases=live.keep())
+        await run(port=port.serve(), deliveries=live.follow(deliveries, progress), leases=live.keep())
     finally:
         commands.close()
-
-
-def _address(postgres: Postgres) -> Address:
-    parts = conninfo_to_dict(postgres.dsn)
-    return Address(str(parts.get("host") or "127.0.0.1"), int(str(parts.get("port") or 5432)))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,14 @@ class SubscribeRefused(Exception):
         self.message, self.numbered = message, numbered
 
 
+class ClientRefused(Exception):
+    """A client that may not come in; the words are for it."""
+
+    def __init__(self, message: str, *, sqlstate: str = "28000") -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
 class PortRefused(Exception):
     """The address of the PG port cannot be bound."""
 

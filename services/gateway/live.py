@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Protocol
 from uuid import UUID, uuid4
 
 from structlog.typing import FilteringBoundLogger
@@ -19,7 +20,14 @@ from services.gateway.outbound.commands import Commands
 from services.gateway.outbound.validation import Validation
 from services.gateway.settings import Gateway
 
-Outlet = Callable[[bytes], None]
+
+class Outlet(Protocol):
+    def send(self, data: bytes) -> None: ...
+
+
+class Client(Protocol):
+    async def settled(self, names: tuple[str, ...] = ()) -> Identity: ...
+
 
 BEAT_S = 1.0
 
@@ -43,7 +51,10 @@ class Live:
         self._rates: dict[str, Rate] = {}
         self._deadlines: dict[UUID, float] = {}
 
-    def open(self, connection_id: str, outlet: Outlet) -> None:
+    def drained(self, connection_id: str) -> None:
+        pass
+
+    def open(self, connection_id: str, outlet: Outlet, *, wants_lsn: bool) -> None:
         """A client is there; `outlet` takes its live messages."""
         self._outlets[connection_id] = outlet
         self._rates[connection_id] = Rate(self._settings.subscribes_per_s)
@@ -57,8 +68,9 @@ class Live:
         self._metrics.connections.set(len(self._outlets))
         self._metrics.subscriptions.set(len(self._board))
 
-    async def receive(self, message: FromClient, client: Identity) -> None:
+    async def receive(self, message: FromClient, asking: Client) -> None:
         """A live message of a client."""
+        client = await asking.settled()
         match message:
             case Subscribe():
                 await self._subscribe(message, client)
@@ -133,4 +145,4 @@ class Live:
     def _send(self, connection: str, data: bytes) -> None:
         outlet = self._outlets.get(connection)
         if outlet is not None:
-            outlet(data)
+            outlet.send(data)

@@ -1,6 +1,7 @@
 """Who a client is, as its startup message and PostgreSQL's answers tell."""
 
 import re
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -16,24 +17,10 @@ _DEFAULTS = {
     "extra_float_digits": "1",
     "search_path": '"$user", public',
 }
-# What PostgreSQL tells unasked whenever it changes; others that the startup message names may have changed since.
-_REPORTED = frozenset(
-    {
-        "application_name",
-        "client_encoding",
-        "datestyle",
-        "default_transaction_read_only",
-        "integer_datetimes",
-        "intervalstyle",
-        "is_superuser",
-        "server_encoding",
-        "server_version",
-        "session_authorization",
-        "standard_conforming_strings",
-        "timezone",
-    }
-)
-_REPORTS_SEARCH_PATH = 18
+# What a result depends on and PostgreSQL does not tell unasked: read on the client's connection when nothing is under
+# way there. SHOW takes no snapshot, so that it may stand in an open transaction.
+UNREPORTED = ("role", "search_path", "bytea_output", "extra_float_digits")
+NO_ROLE = "none"
 
 
 class Identity(Struct, frozen=True):
@@ -43,16 +30,15 @@ class Identity(Struct, frozen=True):
     role: str
     database: str
     settings: dict[str, str]
+    # The settings whose value is certain: PostgreSQL tells each change of them, or they were read just now.
+    certain: frozenset[str] = frozenset()
 
     def setting(self, name: str) -> str:
         return self.settings.get(name) or _DEFAULTS[name]
 
-    def reported(self, name: str) -> str | None:
+    def known(self, name: str) -> str | None:
         """The value that a setting has now on the client's connection, if that is known."""
-        major = self.settings.get("server_version", "").split(".")[0]
-        if name == "search_path" and major.isdigit() and int(major) >= _REPORTS_SEARCH_PATH:
-            return self.settings.get(name)
-        return self.settings.get(name) if name in _REPORTED else None
+        return self.settings.get(name) if name in self.certain else None
 
     @property
     def text_settings(self) -> TextSettings:
@@ -70,3 +56,9 @@ class Identity(Struct, frozen=True):
         found = _PART.findall(self.setting("search_path"))
         names = [quoted.replace('""', '"') if quoted else plain.lower() for quoted, plain in found]
         return [self.role if name == "$user" else name for name in names]
+
+
+def role_of(user: str, settings: Mapping[str, str]) -> str:
+    """Whose rights bind: of SET ROLE, else of SET SESSION AUTHORIZATION, else of the login."""
+    role = settings.get("role", NO_ROLE)
+    return settings.get("session_authorization", user) if role == NO_ROLE else role

@@ -1,182 +1,139 @@
-"""The PG port: clients come in, PostgreSQL is behind; everything passes but the live messages."""
+"""The PG port: clients come in, PostgreSQL is behind, and each is a session of its own."""
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import ipaddress
+import ssl
+from collections.abc import Callable
+from typing import cast
 from uuid import uuid4
 
-from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from proto.pgwire import backend
 from proto.pgwire.errors import MalformedMessage
-from proto.pgwire.framing import Frame
-from proto.pgwire.frontend import CancelRequest, EncryptionRequest, Startup, decode_opening, opening_length
-from proto.pgwire.live import FRONTEND_TYPES, FromClient, decode_from_client
-from proto.pgwire.split import Passed, Splitter
-from services.gateway.core.identity import Identity
+from proto.pgwire.frontend import CancelRequest
+from proto.pgwire.live import FromClient
+from services.gateway.core.admission import Admission
+from services.gateway.errors import PortRefused
+from services.gateway.inbound.opening import Opened, Opening, TlsOnly
+from services.gateway.inbound.server import Server, ServerUnreachable
+from services.gateway.inbound.session import Live, Session, Surroundings, Traffic
+from services.gateway.inbound.tls import Certificate
+from services.gateway.settings import Gateway
 
-CHUNK_BYTES = 64 * 1024
-SEEN = frozenset({backend.AUTHENTICATION, backend.PARAMETER_STATUS})
-ENDED = (OSError, asyncio.IncompleteReadError)
+# As long as PostgreSQL itself waits by default.
+OPENING_S = 60.0
+GOODBYE = "the gateway is shutting down: connect again"
+ENDED = (OSError, ssl.SSLError)
 
-
-class Address(Struct, frozen=True):
-    """Where PostgreSQL answers; a host that begins with a slash is the folder of its socket."""
-
-    host: str
-    port: int
-
-    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self.host.startswith("/"):
-            return await asyncio.open_unix_connection(f"{self.host}/.s.PGSQL.{self.port}")
-        return await asyncio.open_connection(self.host, self.port)
-
-
-class Hooks(Struct, frozen=True):
-    """What the rest of the gateway wants to know of a connection."""
-
-    opened: Callable[[str, Callable[[bytes], None]], None]
-    closed: Callable[[str], None]
-    received: Callable[[FromClient, Identity], Awaitable[None]]
-
-
-class Session:
-    """One client and its own connection to PostgreSQL."""
-
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        *,
-        hooks: Hooks,
-        unread_bytes: int,
-    ) -> None:
-        self.id = uuid4().hex
-        self._reader, self._writer, self._hooks = reader, writer, hooks
-        self._unread_bytes = unread_bytes
-        self._from_server = Splitter(seen=SEEN)
-        self._startup = Startup({})
-        self._settings: dict[str, str] = {}
-        self._authenticated = False
-        # Live messages that wait until the server's current message has passed.
-        self._waiting: list[bytes] = []
-
-    async def run(self, server: Address) -> None:
-        """From the first byte to the last."""
-        opening = await self._opening()
-        if opening is None:
-            return
-        packet, kind = opening
-        try:
-            upstream_reader, upstream_writer = await server.open()
-        except OSError as error:
-            self._writer.write(backend.encode_fatal("08006", f"PostgreSQL does not answer ({error})"))
-            return
-        try:
-            upstream_writer.write(packet)
-            if isinstance(kind, CancelRequest):
-                await upstream_writer.drain()
-                return
-            await self._relay(upstream_reader, upstream_writer)
-        finally:
-            upstream_writer.close()
-
-    def send_live(self, data: bytes) -> None:
-        """Between two messages of the server, never inside one."""
-        if self._writer.transport.get_write_buffer_size() > self._unread_bytes:
-            self._writer.transport.abort()
-        elif self._from_server.at_boundary:
-            self._writer.write(data)
-        else:
-            self._waiting.append(data)
-
-    async def _opening(self) -> tuple[bytes, Startup | CancelRequest] | None:
-        while True:
-            head = await self._reader.readexactly(4)
-            packet = head + await self._reader.readexactly(opening_length(head) - 4)
-            message = decode_opening(packet)
-            if not isinstance(message, EncryptionRequest):
-                if isinstance(message, Startup):
-                    self._startup = message
-                    self._settings.update({name.lower(): value for name, value in message.parameters.items()})
-                return packet, message
-            self._writer.write(b"N")
-
-    async def _relay(self, upstream_reader: asyncio.StreamReader, upstream_writer: asyncio.StreamWriter) -> None:
-        """Both directions until one of them ends."""
-        self._hooks.opened(self.id, self.send_live)
-        try:
-            async with asyncio.TaskGroup() as group:
-                down = group.create_task(self._down(upstream_reader), name="down")
-                up = group.create_task(self._up(upstream_writer, group), name="up")
-                await asyncio.wait((down, up), return_when=asyncio.FIRST_COMPLETED)
-                if not down.done():
-                    # A Terminate makes the server close; what it still says may be of use.
-                    upstream_writer.close()
-                down.cancel()
-                up.cancel()
-        finally:
-            self._hooks.closed(self.id)
-
-    async def _down(self, upstream: asyncio.StreamReader) -> None:
-        while data := await upstream.read(CHUNK_BYTES):
-            for piece in self._from_server.feed(data):
-                if isinstance(piece, Passed):
-                    self._writer.write(piece.data)
-                else:
-                    self._learn(piece)
-            if self._waiting and self._from_server.at_boundary:
-                self._writer.write(b"".join(self._waiting))
-                self._waiting = []
-            await self._writer.drain()
-
-    async def _up(self, upstream: asyncio.StreamWriter, group: asyncio.TaskGroup) -> None:
-        splitter = Splitter(taken=FRONTEND_TYPES)
-        while data := await self._reader.read(CHUNK_BYTES):
-            for piece in splitter.feed(data):
-                if isinstance(piece, Passed):
-                    upstream.write(piece.data)
-                else:
-                    self._receive(piece, group)
-            await upstream.drain()
-
-    def _receive(self, frame: Frame, group: asyncio.TaskGroup) -> None:
-        if not self._authenticated:
-            raise MalformedMessage("a live message came before authentication")
-        message = decode_from_client(frame)
-        group.create_task(self._wait_for(message), name="live")
-
-    async def _wait_for(self, message: FromClient) -> None:
-        await self._hooks.received(message, self._identity())
-
-    def _learn(self, frame: Frame) -> None:
-        if frame.type == backend.PARAMETER_STATUS:
-            name, value = backend.parameter_status(frame)
-            self._settings[name.lower()] = value
-        elif backend.is_authenticated(frame):
-            self._authenticated = True
-
-    def _identity(self) -> Identity:
-        return Identity(self.id, self._startup.user, self._startup.database, dict(self._settings))
+Born = Callable[[asyncio.Transport, Opening], object]
 
 
 class PgPort:
-    """Accepts clients; each is a session of its own, and its faults end it alone."""
+    """Accepts clients until it is cancelled; a client's faults end its own session alone."""
 
-    def __init__(self, server: Address, *, hooks: Hooks, unread_bytes: int, log: FilteringBoundLogger) -> None:
-        self._server, self._hooks, self._unread_bytes, self._log = server, hooks, unread_bytes, log
+    def __init__(
+        self,
+        settings: Gateway,
+        server: Server,
+        certificate: Certificate | None,
+        *,
+        live: Live,
+        traffic: Traffic,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._settings, self._server, self._certificate = settings, server, certificate
+        self._live, self._traffic, self._log = live, traffic, log
+        self._sessions: set[Session] = set()
 
-    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        session = Session(reader, writer, hooks=self._hooks, unread_bytes=self._unread_bytes)
+    async def serve(self) -> None:
+        """Until cancelled; then every client is told so."""
+        own = self._settings
+        async with asyncio.TaskGroup() as group:
+            around = Surroundings(
+                self._live,
+                lambda session, message: self._spawn(group, session, message),
+                self._traffic,
+                own.unread_bytes,
+            )
+
+            def accept() -> asyncio.Protocol:
+                return _Accepted(lambda transport, opening: group.create_task(self._client(transport, opening, around)))
+
+            try:
+                listening = await asyncio.get_running_loop().create_server(
+                    accept, own.host, own.port, reuse_port=own.share_port, backlog=1024
+                )
+            except OSError as error:
+                raise PortRefused(own.host, own.port, error.strerror or str(error)) from error
+            self._log.info("listening", host=own.host, port=own.port, tls=self._certificate is not None)
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                listening.close()
+                for session in list(self._sessions):
+                    session.refuse("57P01", GOODBYE)
+
+    def _spawn(self, group: asyncio.TaskGroup, session: Session, message: FromClient) -> None:
+        group.create_task(self._live.receive(message, session), name="live")
+
+    async def _client(self, transport: asyncio.Transport, opening: Opening, around: Surroundings) -> None:
+        self._traffic.connections += 1
+        where = [transport]
         try:
-            await session.run(self._server)
-        except* MalformedMessage as errors:
-            words = str(errors.exceptions[0])
-            self._log.warning("connection_refused", session=session.id, reason=words)
-            writer.write(backend.encode_fatal(MalformedMessage.sqlstate, words))
-        except* ENDED:
-            pass  # a client or PostgreSQL hung up: the other side learns it by our hanging up
+            async with asyncio.timeout(OPENING_S):
+                opened = await opening.opened(transport, self._certificate, tls_required=self._settings.tls_required)
+            if opened is not None:
+                where = [opened.transport]
+                await self._opened(opened, opening, around)
+        except (MalformedMessage, TlsOnly, ServerUnreachable) as error:
+            self._log.warning("connection_refused", reason=str(error))
+            where[0].write(backend.encode_fatal(error.sqlstate, str(error)))
+        except (TimeoutError, *ENDED):
+            pass  # it said nothing, or hung up: there is nobody to tell
         finally:
             with contextlib.suppress(*ENDED):
-                writer.close()
+                where[0].close()
+
+    async def _opened(self, opened: Opened, opening: Opening, around: Surroundings) -> None:
+        async with self._server.reached() as reached:
+            if opening.ended:
+                return
+            if isinstance(opened.message, CancelRequest):
+                reached.transport.write(opened.packet)
+                return
+            admission = Admission(
+                may_trust=self._settings.allow_trust or _is_local(opened.transport),
+                binds_to_us=opened.by_tls
+                and self._certificate is not None
+                and not self._certificate.is_that_of(reached.certificate),
+            )
+            session = Session(uuid4().hex, opened.message, admission, around)
+            self._sessions.add(session)
+            try:
+                session.begin(opened.transport, reached.transport, opened.packet, opening.handed_over())
+                await session.ended
+            finally:
+                self._sessions.discard(session)
+                session.end()
+
+
+class _Accepted(Opening):
+    """An Opening that tells of its birth."""
+
+    def __init__(self, born: Born) -> None:
+        super().__init__()
+        self._born = born
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are not asyncio's, but do the same.
+        self._born(cast(asyncio.Transport, transport), self)
+
+
+def _is_local(transport: asyncio.Transport) -> bool:
+    """Who comes from this machine could ask PostgreSQL directly as well."""
+    peer = transport.get_extra_info("peername")
+    if not isinstance(peer, tuple):
+        return True
+    return ipaddress.ip_address(peer[0].partition("%")[0]).is_loopback

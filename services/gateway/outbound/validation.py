@@ -127,7 +127,7 @@ class Validation:
                 raise
         names = _resolved(connection, subscribe, parsed)
         asked = whole.settings_read(subscribe.parameters)
-        known = {name: value for name in sorted(asked) if (value := client.reported(name)) is not None}
+        known = {name: value for name in sorted(asked) if (value := client.known(name)) is not None}
         parameters = list(subscribe.parameters)
         _raise_unless_good(connection.pgconn.exec_params(f"{statement} LIMIT 0".encode(), parameters))
         return Checked(len(parsed.relations), "", names, known)

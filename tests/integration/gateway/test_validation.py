@@ -52,7 +52,8 @@ def validation(dsn):
 
 
 def client(**settings):
-    return Identity("c", CLIENT, NAME, {"search_path": "public", "server_version": "18.1", **settings})
+    given = {"search_path": "public", **settings}
+    return Identity("c", CLIENT, NAME, given, frozenset(given) - {"app.t"})
 
 
 def check(validation, sql, filter=None, parameters=(), **settings):

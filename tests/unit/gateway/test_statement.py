@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.gateway.core.identity import Identity
+from services.gateway.core.identity import Identity, role_of
 from services.gateway.core.statement import bare, refuse_unless_select, relation_names
 from services.gateway.errors import SubscribeRefused
 
@@ -32,9 +32,24 @@ def test_the_last_semicolon_is_no_part_of_a_query():
     assert bare(" SELECT 1 ; ") == "SELECT 1"
 
 
-def test_a_setting_is_known_only_if_postgres_reports_it():
-    old = {"server_version": "15.4 (Debian)", "search_path": "a", "timezone": "CET", "app.tenant": "5"}
-    some, new = Identity("c", "r", "d", old), Identity("c", "r", "d", {**old, "server_version": "18.1"})
-    asked = ("timezone", "app.tenant", "search_path", "datestyle")
-    assert [some.reported(name) for name in asked] == ["CET", None, None, None]
-    assert [new.reported(name) for name in asked] == ["CET", None, "a", None]
+def test_a_setting_is_known_only_if_it_is_certain():
+    settings = {"search_path": "a", "timezone": "CET", "app.tenant": "5"}
+    client = Identity("c", "r", "d", settings, frozenset({"timezone", "app.tenant"}))
+    assert [client.known(name) for name in ("timezone", "app.tenant", "search_path", "datestyle")] == [
+        "CET",
+        "5",
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "role"),
+    [
+        ({}, "login"),
+        ({"role": "none", "session_authorization": "other"}, "other"),
+        ({"role": "worker", "session_authorization": "other"}, "worker"),
+    ],
+)
+def test_the_role_that_binds_is_the_one_set_last(settings, role):
+    assert role_of("login", settings) == role
