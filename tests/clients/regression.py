@@ -7,7 +7,7 @@ from pathlib import Path
 
 from services.devstack.postgres import wheel_bin
 from tests.clients.doors import Door
-from tests.clients.installed import installed, run
+from tests.fixtures.installed import installed, run
 
 SUITE, PACKAGE = "bookworm", "postgresql-15"
 SOURCES = (

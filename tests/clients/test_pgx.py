@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.installed import installed, run
+from tests.fixtures.installed import installed, run
 from tests.clients.programs import program
 
 HERE = Path(__file__).parent / "go"
