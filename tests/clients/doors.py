@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 from msgspec import Struct
+from msgspec.structs import replace
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
@@ -55,10 +56,15 @@ class Doors:
         self.direct = Door("direct", user, password, server.port)
         self.proxied = Door("proxied", user, password, gateway_port)
 
-    def same(self, program: Callable[[Door], Any]) -> Any:
-        """Run the program by each door, each time in a fresh database of one name; what both answered."""
-        direct = self.alone(self.direct, program)
-        proxied = self.alone(self.proxied, program)
+    def same(self, program: Callable[[Door], Any], *, fresh: bool = True) -> Any:
+        """Run the program by each door, each time in a fresh database of one name; what both answered.
+
+        Not `fresh`: in the database `postgres`, for a program that leaves nothing behind.
+        """
+        if fresh:
+            direct, proxied = (self.alone(door, program) for door in (self.direct, self.proxied))
+        else:
+            direct, proxied = (program(replace(door, database="postgres")) for door in (self.direct, self.proxied))
         assert proxied == direct, _difference(direct, proxied)
         return direct
 
