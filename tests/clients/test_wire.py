@@ -133,12 +133,21 @@ CONVERSATIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["whole", "in pieces"])
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_a_conversation(doors, name, whole):
+def test_a_conversation(doors, name):
+    said, count = CONVERSATIONS[name]
+    _converse(doors, b"".join(said), count, len(b"".join(said)))
+
+
+@pytest.mark.parametrize("name", [name for name, (_, count) in CONVERSATIONS.items() if count])
+def test_a_conversation_cut_anywhere(doors, name):
+    """Byte by byte where it is short. Not those that the server ends: it would not hear the last pieces."""
     said, count = CONVERSATIONS[name]
     sent = b"".join(said)
-    step = len(sent) if whole else 1 + len(sent) // 1000
+    _converse(doors, sent, count, 1 + len(sent) // 1000)
+
+
+def _converse(doors, sent, count, step):
 
     def program(door):
         connection, wire = logged_in(door)
@@ -161,14 +170,15 @@ def test_an_impossible_length_ends_the_connection_with_a_sentence(doors, said):
     def program(door):
         connection, wire = logged_in(door)
         with wire:
-            wire.sendall(query("SELECT 1") + said)
+            wire.sendall(query("SELECT 1"))
+            answers(wire, readies(1))
+            wire.sendall(said)
             heard = answers(wire, lambda _: False)
         connection.finish()
         return heard
 
     direct, proxied = (program(door) for door in (doors.direct, doors.proxied))
-    assert direct.endswith(ENDED)
-    assert proxied.startswith(direct.removesuffix(ENDED))
+    assert direct == ENDED
     assert b"C08P01\0" in proxied and b"impossible length" in proxied and proxied.endswith(ENDED)
 
 
