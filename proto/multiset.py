@@ -13,9 +13,14 @@ EMPTY = bytes(16)
 
 def shifted(state: bytes, rows: Iterable[tuple[ResultRow, int]]) -> bytes:
     """The hash of the state after `rows` with their signed weights came to the state with hash `state`."""
+    return shifted_encoded(state, ((encode_row(row), weight) for row, weight in rows))
+
+
+def shifted_encoded(state: bytes, rows: Iterable[tuple[bytes, int]]) -> bytes:
+    """The same for rows that are encoded already."""
     total = int.from_bytes(state)
-    for row, weight in rows:
-        total += weight * int.from_bytes(blake2b(encode_row(row), digest_size=16).digest())
+    for encoded, weight in rows:
+        total += weight * int.from_bytes(blake2b(encoded, digest_size=16).digest())
     return (total % _MODULUS).to_bytes(16)
 
 

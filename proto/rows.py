@@ -46,6 +46,37 @@ def decode_block(block: bytes) -> Iterator[tuple[ResultRow, int]]:
         yield row, weight
 
 
+def encoded_rows(block: bytes) -> Iterator[tuple[bytes, int]]:
+    """Each row as it is encoded, with its weight: for who passes rows on and need not look into them."""
+    at = 0
+    while at < len(block):
+        try:
+            (weight,) = _WEIGHT.unpack_from(block, at)
+            begin, at = at + _WEIGHT.size, _end_of_row(block, at + _WEIGHT.size)
+        except StructError as error:
+            raise DamagedBlock(str(error)) from error
+        yield block[begin:at], weight
+
+
+def decode_row(encoded: bytes) -> ResultRow:
+    return _row(encoded, 0)[0]
+
+
+def _end_of_row(block: bytes, at: int) -> int:
+    (count,) = _COUNT.unpack_from(block, at)
+    if count < 0:
+        raise DamagedBlock(f"a row of {count} columns")
+    at += _COUNT.size
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(block, at)
+        if length < -1:
+            raise DamagedBlock(f"a value of {length} bytes")
+        at += _LENGTH.size + max(length, 0)
+    if at > len(block):
+        raise DamagedBlock(f"a row ends {at - len(block)} bytes behind the block")
+    return at
+
+
 def _row(block: bytes, at: int) -> tuple[ResultRow, int]:
     (count,) = _COUNT.unpack_from(block, at)
     at += _COUNT.size

@@ -31,6 +31,7 @@ class Act(IntEnum):
 
     PASSES = 0
     OPENS = 1  # a message of the extended protocol: a batch is open until its Sync
+    RUNS = 6  # likewise, and a query runs
     ASKS = 2  # PostgreSQL owes a ReadyForQuery
     SYNCS = 3  # likewise, and the batch is closed
     ENDS_COPY = 4
@@ -56,7 +57,7 @@ def _table(meanings: Mapping[Act, bytes] | Mapping[Sign, bytes]) -> bytes:
     return bytes(table)
 
 
-_COMMON = {Act.OPENS: b"PBDECH", Act.ASKS: b"QF", Act.SYNCS: b"S", Act.ENDS_COPY: b"cf"}
+_COMMON = {Act.OPENS: b"PBDCH", Act.RUNS: b"E", Act.ASKS: b"QF", Act.SYNCS: b"S", Act.ENDS_COPY: b"cf"}
 _LOGGING_IN = _table({Act.TAKEN: b"p" + bytes(FRONTEND_TYPES)})
 _LOGGED_IN = _table(_COMMON | {Act.TAKEN: bytes(FRONTEND_TYPES)})
 _SIGNS = _table(
@@ -72,6 +73,15 @@ _SIGNS = _table(
 _UNASKED = frozenset(b"ANS")
 
 
+class Traffic:
+    """What passed, over all conversations that share it; plain numbers, since they move with every read."""
+
+    def __init__(self) -> None:
+        self.connections = self.queries = 0
+        self.messages_received = self.messages_sent = 0
+        self.bytes_received = self.bytes_sent = 0
+
+
 class Answer(Struct, frozen=True):
     """What PostgreSQL answered to the gateway's own question: a value for each statement; None if it refused one."""
 
@@ -85,7 +95,8 @@ FromServer: TypeAlias = bytes | Frame | Answer
 class Conversation:
     """Feed it both streams; it gives what is to be passed on (bytes) and what was found (frames), in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
         # The transaction status that PostgreSQL told last: I idle, T in a transaction, E in a failed one.
         self.status = b""
         # Something was seen after which it is not certain which ReadyForQuery answers what.
@@ -131,6 +142,7 @@ class Conversation:
         return backend.encode_question(statements)
 
     def from_client(self, data: bytes) -> list[FromClient]:
+        self._traffic.bytes_received += len(data)
         if self._client_rest:
             data, self._client_rest = self._client_rest + data, b""
         at, end = self._client_passing, len(data)
@@ -138,7 +150,7 @@ class Conversation:
             self._client_passing = at - end
             return [data] if data else []
         pieces: list[FromClient] = []
-        begin, last, acts = 0, end - HEADER_BYTES, self._acts
+        begin, last, acts, count = 0, end - HEADER_BYTES, self._acts, 0
         while at <= last:
             (length,) = _LENGTH.unpack_from(data, at + 1)
             if length < 4:
@@ -156,6 +168,8 @@ class Conversation:
             elif act:
                 self._act(act)
             at = following
+            count += 1
+        self._traffic.messages_received += count
         self._client_passing = max(0, at - end)
         at = min(at, end)
         if at > begin:
@@ -165,6 +179,7 @@ class Conversation:
         return pieces
 
     def from_server(self, data: bytes) -> list[FromServer]:
+        self._traffic.bytes_sent += len(data)
         if self._server_rest:
             data, self._server_rest = self._server_rest + data, b""
         at, end = self._server_passing, len(data)
@@ -172,7 +187,7 @@ class Conversation:
             self._server_passing = at - end
             return [data] if data else []
         pieces: list[FromServer] = []
-        begin, last = 0, end - HEADER_BYTES
+        begin, last, count = 0, end - HEADER_BYTES, 0
         while at <= last:
             kind = data[at]
             (length,) = _LENGTH.unpack_from(data, at + 1)
@@ -201,6 +216,8 @@ class Conversation:
             elif sign:
                 self._told(sign)
             at = following
+            count += 1
+        self._traffic.messages_sent += count
         self._server_passing = max(0, at - end)
         at = min(at, end)
         if at > begin:
@@ -212,6 +229,9 @@ class Conversation:
     def _act(self, act: int) -> None:
         if act == Act.OPENS:
             self._batch_open = True
+        elif act == Act.RUNS:
+            self._batch_open = True
+            self._traffic.queries += 1
         elif act == Act.SYNCS:
             self._batch_open = False
             self._owed.append(act)
@@ -219,6 +239,7 @@ class Conversation:
             # After an error in its batch PostgreSQL would skip this one: whether it answers is not known here.
             self.unsure = self.unsure or self._batch_open
             self._owed.append(act)
+            self._traffic.queries += 1
         elif self._copying:
             self._copying = False
             self._ignore_syncs(len(self._owed))

@@ -1,5 +1,6 @@
 """The live messages F0–F7: how a client subscribes inside the PostgreSQL protocol, and what it then receives."""
 
+from collections.abc import Mapping
 from enum import IntEnum
 from struct import Struct as Packed
 from typing import Final, TypeAlias
@@ -10,6 +11,7 @@ from msgspec import Struct
 from proto.pgwire.cursor import Cursor, utf8
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.framing import Frame, encode_frame
+from proto.positions import Lsn, format_lsn
 from proto.rows import ResultRow, encode_row
 
 SUBSCRIBE, UNSUBSCRIBE, DATA, ERROR, ACK, PAUSE, RESUME, PARTIAL = range(0xF0, 0xF8)
@@ -18,6 +20,12 @@ BACKEND_TYPES: Final = frozenset({DATA, ERROR, ACK, PARTIAL})
 
 # Stands for "no subscription yet" in an error.
 NO_SUBSCRIPTION: Final = UUID(int=0)
+PARAMETER_STATUS: Final = ord("S")
+ID_BYTES: Final = 16
+
+# A message that lacks only its subscription: the bytes before the id and those after it. Subscribers of one query share
+# it, and each costs no more than putting its id between the two.
+Open: TypeAlias = tuple[bytes, bytes]
 
 _INT32 = Packed("!i")
 _INT16 = Packed("!h")
@@ -107,19 +115,43 @@ def encode(message: FromClient | FromGateway) -> bytes:
         case Resume(subscription=subscription):
             return encode_frame(RESUME, subscription.bytes)
         case Data(subscription=subscription, update=update, rows=rows):
-            return encode_data(subscription, update, len(rows), b"".join(map(encode_row, rows)))
+            before, after = open_data(update, len(rows), b"".join(map(encode_row, rows)))
+            return before + subscription.bytes + after
         case Refused(subscription=subscription, message=text):
             return encode_frame(ERROR, subscription.bytes + _c_string(text))
         case Ack(subscription=subscription, tables=tables):
             return encode_frame(ACK, subscription.bytes + _UINT16.pack(tables))
         case PartialData(subscription=subscription, rows=rows):
-            head = subscription.bytes + bytes((_PARTIAL_UPDATE,)) + _INT32.pack(len(rows))
-            return encode_frame(PARTIAL, head + b"".join(map(_partial_row, rows)))
+            encoded = b"".join(encode_partial_row(row.columns, row.values) for row in rows)
+            before, after = open_partial(len(rows), encoded)
+            return before + subscription.bytes + after
 
 
-def encode_data(subscription: UUID, update: Update, count: int, rows: bytes) -> bytes:
-    """A SubscriptionData whose rows are encoded already, so that subscribers of one query share them."""
-    return encode_frame(DATA, subscription.bytes + bytes((update,)) + _INT32.pack(count) + rows)
+def open_data(update: Update, count: int, rows: bytes) -> Open:
+    """A SubscriptionData whose rows are encoded already."""
+    return _open(DATA, update, count, rows)
+
+
+def open_partial(count: int, rows: bytes) -> Open:
+    """A SubscriptionPartialData whose rows are encoded already."""
+    return _open(PARTIAL, _PARTIAL_UPDATE, count, rows)
+
+
+def encode_partial_row(columns: int, values: Mapping[int, bytes | None]) -> bytes:
+    """A row of SubscriptionPartialData; the values stand in the order of their positions."""
+    ordered = [values[position] for position in sorted(values)]
+    encoded = b"".join(_INT32.pack(-1) if value is None else _INT32.pack(len(value)) + value for value in ordered)
+    return _UINT16.pack(columns) + bitmap(columns, frozenset(values)) + encoded
+
+
+def encode_lsn(lsn: Lsn) -> bytes:
+    """The ParameterStatus that closes a batch for those who asked for it: the state that was reached."""
+    return encode_frame(PARAMETER_STATUS, b"tidewire.lsn\0" + format_lsn(lsn).encode() + b"\0")
+
+
+def _open(kind: int, update: int, count: int, rows: bytes) -> Open:
+    length = 4 + ID_BYTES + 1 + _INT32.size + len(rows)
+    return bytes((kind,)) + _INT32.pack(length), bytes((update,)) + _INT32.pack(count) + rows
 
 
 def decode_from_client(frame: Frame) -> FromClient:
@@ -228,12 +260,6 @@ def _read_partial_row(cursor: Cursor) -> PartialRow:
     bits = cursor.take((columns + 7) // 8)
     present = [position for position in range(columns) if bits[position // 8] >> position % 8 & 1]
     return PartialRow(columns, {position: cursor.value() for position in present})
-
-
-def _partial_row(row: PartialRow) -> bytes:
-    values = (row.values[position] for position in sorted(row.values))
-    encoded = b"".join(_INT32.pack(-1) if value is None else _INT32.pack(len(value)) + value for value in values)
-    return _UINT16.pack(row.columns) + bitmap(row.columns, frozenset(row.values)) + encoded
 
 
 def _subscription(cursor: Cursor) -> UUID:

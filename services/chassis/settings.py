@@ -24,6 +24,7 @@ SECTIONS = (
     "source",
     "fanout",
     "gateway",
+    "subscriptions",
     "retention",
     "devstack",
 )
@@ -54,15 +55,14 @@ def describe(settings_type: type[Struct]) -> str:
     """Every variable of these settings with its type and default, one a line, for `--help`."""
     rows = [(FILE_VARIABLE, "path of a TOML file with the tables below; variables override it")]
     for section in msgspec.structs.fields(settings_type):
-        for key in msgspec.structs.fields(section_type(section)):
-            rows.append((variable(section.name, key.name), f"{_type_name(key.type)}, {_default(key)}"))
+        rows += _described(section.name, section_type(section))
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"  {name:<{width}}  {text}" for name, text in rows)
 
 
 def variable(section: str, key: str) -> str:
-    """The environment variable of a key: TIDEWIRE_<SECTION>_<KEY>."""
-    return f"{PREFIX}{section}_{key}".upper()
+    """The environment variable of a key: TIDEWIRE_<SECTION>_<KEY>, also where the section is a table in another one."""
+    return f"{PREFIX}{section}_{key}".replace(".", "_").upper()
 
 
 def refuse_absent_files(section: str, **paths: str | None) -> None:
@@ -113,11 +113,45 @@ def _from_environment(environ: Mapping[str, str]) -> Tables:
     return tables
 
 
+def _described(section: str, struct: type[Struct]) -> Iterator[tuple[str, str]]:
+    tables = _tables(struct)
+    for key in msgspec.structs.fields(struct):
+        if key.name in tables:
+            yield from _described(f"{section}.{key.name}", tables[key.name])
+        else:
+            yield variable(section, key.name), f"{_type_name(key.type)}, {_default(key)}"
+
+
+def _tables(struct: type[Struct]) -> dict[str, type[Struct]]:
+    """The keys of a section that are tables of their own: [section.key] in the file."""
+    fields = msgspec.structs.fields(struct)
+    return {
+        field.name: field.type for field in fields if isinstance(field.type, type) and issubclass(field.type, Struct)
+    }
+
+
+def _gathered(section: str, struct: type[Struct], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys as the struct has them: the environment knows no tables, so <TABLE>_<KEY> goes into its table."""
+    gathered = dict(given)
+    for table in _tables(struct):
+        inner = gathered.pop(table, {})
+        if not isinstance(inner, dict):
+            raise BadSetting(
+                f"{table!r} under [{section}] must be a table: write [{section}.{table}] and its keys below it"
+            )
+        flat = [key for key in gathered if key.startswith(f"{table}_")]
+        inner = inner | {key.removeprefix(f"{table}_"): gathered.pop(key) for key in flat}
+        if inner:
+            gathered[table] = inner
+    return gathered
+
+
 def _section(section: str, struct: type[Struct], given: Mapping[str, Any]) -> Struct:
-    fields = {field.name: field for field in msgspec.structs.fields(struct)}
+    fields, tables = {field.name: field for field in msgspec.structs.fields(struct)}, _tables(struct)
+    given = _gathered(section, struct, given)
     for key in given:
         if key not in fields:
-            known = [variable(section, name) for name in fields]
+            known = [name for name, _ in _described(section, struct)]
             raise BadSetting(
                 f"unknown setting {variable(section, key)}: {_nearest(variable(section, key), known, '{}')}"
             )
@@ -126,7 +160,12 @@ def _section(section: str, struct: type[Struct], given: Mapping[str, Any]) -> St
             raise BadSetting(
                 f"missing setting: set {variable(section, key)} or {key!r} under [{section}] in the settings file"
             )
-    values = {key: _converted(section, fields[key], value) for key, value in given.items()}
+    values = {
+        key: _section(f"{section}.{key}", tables[key], value)
+        if key in tables
+        else _converted(section, fields[key], value)
+        for key, value in given.items()
+    }
     try:
         return struct(**values)
     except ValueError as error:

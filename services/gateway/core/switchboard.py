@@ -1,264 +1,205 @@
 """Which subscription stands where, and what a delivery means for each: records in, effects out."""
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from msgspec import Struct
 
-from proto.multiset import EMPTY, counted, shifted
 from proto.partitions import partition_of
-from proto.pgwire.live import NO_SUBSCRIPTION, Ack, Refused, encode, encode_data
-from proto.rows import ResultRow, decode_block
-from proto.streams.deltas import Standing, Verdict, judge, standing_after
+from proto.pgwire.live import NO_SUBSCRIPTION, Refused, encode
 from proto.streams.fencing import Fencing, Writer
 from proto.streams.parts import Assembler
-from proto.tidewire.v1.deltas_pb2 import (
-    DELTA_KIND_ERROR,
-    DELTA_KIND_FULL,
-    FULL_REASON_SCHEMA_CHANGED,
-    Delta,
-    DeltaRecord,
-)
+from proto.tidewire.v1.deltas_pb2 import DELTA_KIND_ERROR, Delta, DeltaRecord
 from proto.tidewire.v1.subscriptions_pb2 import SubscriptionRecord
-from services.gateway.core.difference import Piece, Rows, full, net_between, pieces
+from services.gateway.core.effects import Begin, Effect, End, Send
+from services.gateway.core.query import LiveQuery
+from services.gateway.core.ring import RingLimits, Rings
+from services.gateway.core.selective import Rule
+from services.gateway.core.subscriber import Line, Outlet, Subscriber
+from services.gateway.core.whole import LastWhole
 
-UNDEFINED_TABLE = "42P01"
 # How many subscriptions are known after their end.
 REMEMBERED = 10_000
 
 
-class Send(Struct, frozen=True, tag=True):
-    """Bytes for the connection of a subscription."""
+class Limits(Struct, frozen=True, kw_only=True):
+    """What a result and the waiting for slow readers may cost."""
 
-    connection: str
-    data: bytes
-
-
-class Ask(Struct, frozen=True, tag=True):
-    """A whole result of the query is needed."""
-
-    query_id: bytes
-
-
-class End(Struct, frozen=True, tag=True):
-    """The subscription is over; the registry must know."""
-
-    subscription: UUID
-
-
-Effect: TypeAlias = Send | Ask | End
-
-
-class Subscriber:
-    """One subscription; `held` is the state sent last, where that is not the query's own."""
-
-    def __init__(self, subscription: UUID, connection: str, tables: int) -> None:
-        self.id, self.connection, self.tables = subscription, connection, tables
-        self.query_id: bytes | None = None
-        self.paused = False
-        self.held: Rows | None = None
-
-
-class LiveQuery:
-    """The state of a query as its subscribers on this gateway have it."""
-
-    def __init__(self) -> None:
-        self.standing: Standing | None = None
-        self.rows: Rows = Counter()
-        self.state_hash = EMPTY
-        self.key_positions: tuple[int, ...] = ()
-        self.asked = False
-        self.subscribers: dict[UUID, Subscriber] = {}
-
-    def move(self, net: Mapping[ResultRow, int], delta: Delta, state_hash: bytes) -> None:
-        for row, weight in net.items():
-            self.rows[row] += weight
-            if not self.rows[row]:
-                del self.rows[row]
-        self.standing, self.state_hash = standing_after(delta), state_hash
-        self.key_positions = tuple(delta.key_positions)
+    max_rows: int = 10_000
+    rings: RingLimits = RingLimits()
 
 
 class Switchboard:
-    def __init__(self, max_rows: int) -> None:
-        self._max_rows = max_rows
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._rings, self._wholes = Rings(limits.rings), LastWhole()
+        self._lines: dict[str, Line] = {}
         self._subscribers: dict[UUID, Subscriber] = {}
         self._queries: dict[bytes, LiveQuery] = {}
         self._fences: dict[int, Fencing] = {}
-        self._parts = Assembler()
         self._ended: OrderedDict[UUID, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._subscribers)
 
-    def expect(self, subscription: UUID, connection: str, tables: int) -> None:
-        """A subscription was asked for; its first result will come."""
-        self._subscribers[subscription] = Subscriber(subscription, connection, tables)
+    @property
+    def ring_bytes(self) -> int:
+        """What is kept for those who are behind."""
+        return self._rings.bytes
 
-    def pause(self, subscription: UUID, connection: str) -> bool:
-        """Whether this connection has such a subscription, and it was not paused."""
-        return self._set_paused(subscription, connection, True)
+    @property
+    def eligible(self) -> int:
+        """How many subscriptions may be sent rows in part."""
+        keyed = (query for query in self._queries.values() if query.key_positions)
+        return sum(one.acked and one.wish.rule.enabled for query in keyed for one in query.subscribers)
 
-    def resume(self, subscription: UUID, connection: str) -> bool:
-        """Nothing is sent; the next change is the net of all that was missed."""
-        return self._set_paused(subscription, connection, False)
+    def open(self, connection_id: str, outlet: Outlet, *, wants_lsn: bool) -> None:
+        self._lines[connection_id] = Line(connection_id, outlet, wants_lsn=wants_lsn)
 
-    def remove(self, subscription: UUID, connection: str) -> bool:
-        """Whether this connection had such a subscription."""
-        if self._owned(subscription, connection) is None:
-            return False
-        self._forget(subscription)
-        return True
-
-    def remove_all(self, connection: str) -> list[UUID]:
-        ended = [one.id for one in self._subscribers.values() if one.connection == connection]
+    def close(self, connection_id: str) -> list[UUID]:
+        """The connection is gone; these subscriptions end with it (V29)."""
+        line = self._lines.pop(connection_id)
+        ended = list(line.subscribers)
         for subscription in ended:
             self._forget(subscription)
         return ended
 
-    def give_up(self, subscription: UUID, message: str) -> Iterator[Effect]:
-        """End a subscription that has no first result yet."""
+    def drained(self, connection_id: str) -> Iterator[Effect]:
+        """The client reads again."""
+        line = self._lines.get(connection_id)
+        waiting: dict[bytes, list[Subscriber]] = {}
+        for one in line.subscribers.values() if line is not None else ():
+            if one.query_id is not None:
+                waiting.setdefault(one.query_id, []).append(one)
+        for query_id, subscribers in waiting.items():
+            yield from self._forgetting(self._queries[query_id].drained(subscribers))
+
+    def expect(self, subscription: UUID, connection_id: str, tables: int, rule: Rule) -> None:
+        """A subscription was asked for; its first result will come."""
+        line = self._lines[connection_id]
+        line.subscribers[subscription] = self._subscribers[subscription] = Subscriber(subscription, line, tables, rule)
+
+    def awaits(self, subscription: UUID) -> bool:
+        """Whether it lives and has no first result yet."""
         found = self._subscribers.get(subscription)
-        if found is not None and found.query_id is None:
-            yield Send(found.connection, encode(Refused(subscription, message)))
-            yield from self._end(found)
+        return found is not None and not found.acked
+
+    def pause(self, subscription: UUID, connection_id: str) -> bool:
+        """Whether this connection has such a subscription, and it was not paused."""
+        found = self._owned(subscription, connection_id)
+        if found is None or found.paused or found.query_id is None:
+            return False
+        self._queries[found.query_id].pause(found)
+        return True
+
+    def resume(self, subscription: UUID, connection_id: str) -> bool:
+        """Whether it was paused; nothing is sent, the next change is the net of all that was missed."""
+        found = self._owned(subscription, connection_id)
+        if found is None or not found.paused or found.query_id is None:
+            return False
+        self._queries[found.query_id].resume(found)
+        return True
+
+    def remove(self, subscription: UUID, connection_id: str) -> bool:
+        """Whether this connection had such a subscription."""
+        if self._owned(subscription, connection_id) is None:
+            return False
+        self._forget(subscription)
+        return True
+
+    def give_up(self, subscription: UUID, message: str) -> Iterator[Effect]:
+        """End a subscription that has no first result yet, unless it is its client that does not read."""
+        found = self._subscribers.get(subscription)
+        if found is not None and not found.acked and not found.line.outlet.congested:
+            yield Send(found.line, found.refusal(message))
+            self._forget(subscription)
+            yield End(subscription)
 
     def refuse(self, record: SubscriptionRecord) -> Iterator[Effect]:
         """The registry did not take the subscription (no Ack, and no id, since it never lived) or ended it."""
         found = self._subscribers.get(UUID(bytes=record.subscription_id))
         if found is not None:
-            known = NO_SUBSCRIPTION if found.query_id is None else found.id
-            yield Send(found.connection, encode(Refused(known, record.refused.message)))
+            known = found.id if found.acked else NO_SUBSCRIPTION
+            yield Send(found.line, encode(Refused(known, record.refused.message)))
             self._forget(found.id)
+
+    def ask_again(self) -> Iterator[Effect]:
+        """Called at intervals: whole results that did not come within one."""
+        for query in self._queries.values():
+            yield from query.ask_again()
+
+    def doubt(self) -> Iterator[Effect]:
+        """Deliveries were lost: what every query stands at may no longer be so."""
+        for query in self._queries.values():
+            yield from query.doubt()
 
     def deliver(self, record: DeltaRecord) -> Iterator[Effect]:
         """Take a delta or a snapshot in."""
         is_snapshot = record.HasField("snapshot")
         delta = record.snapshot.result if is_snapshot else record.delta
-        request_id = record.snapshot.request_id if is_snapshot else b""
         fencing = self._fences.setdefault(partition_of(delta.query_id), Fencing())
         if not fencing.admits(Writer(record.epoch, record.writer)):
             return
-        whole = self._parts.feed(delta, request_id)
+        if is_snapshot:
+            yield from self._forgetting(self._snapshot(delta, record.snapshot.request_id))
+        elif (query := self._queries.get(delta.query_id)) is not None:
+            whole = query.parts.feed(delta)
+            if whole is not None:
+                yield from self._forgetting(query.apply(whole))
+
+    def _snapshot(self, delta: Delta, request_id: bytes) -> Iterator[Effect]:
+        asker = UUID(bytes=request_id)
+        newcomer = self._subscribers.get(asker)
+        if newcomer is not None and newcomer.query_id is None:
+            yield from self._first(newcomer, delta)
+        elif (query := self._queries.get(delta.query_id)) is not None:
+            whole = query.parts.feed(delta, request_id)
+            if whole is not None:
+                yield from query.take(whole)
+        if newcomer is None and delta.last and asker in self._ended:
+            # A registry that began anew has carried out a subscribe again whose end it does not know.
+            yield End(asker)
+
+    def _first(self, newcomer: Subscriber, delta: Delta) -> Iterator[Effect]:
+        """The first result of a subscription, or its error (decision 4)."""
+        newcomer.parts = newcomer.parts or Assembler()
+        whole = newcomer.parts.feed(delta)
         if whole is None:
             return
-        newcomer = self._subscribers.get(UUID(bytes=request_id)) if is_snapshot else None
+        newcomer.parts = None
+        if whole.kind == DELTA_KIND_ERROR:
+            yield Begin(newcomer, False)
+            yield Send(newcomer.line, newcomer.refusal(whole.error_message))
+            yield End(newcomer.id)
+            return
         query = self._queries.get(whole.query_id)
-        if newcomer is None and is_snapshot and UUID(bytes=request_id) in self._ended:
-            # A registry that began anew has carried out a subscribe again whose end it does not know.
-            yield End(UUID(bytes=request_id))
-        if query is None and newcomer is None:
-            return
-        if newcomer is not None and whole.kind == DELTA_KIND_ERROR:
-            yield from self._stillborn(newcomer, whole.error_message)
-            return
         if query is None:
-            query = self._queries[whole.query_id] = LiveQuery()
-        query.asked = query.asked and not is_snapshot
-        yield from self._advance(query, whole)
-        if newcomer is not None and newcomer.query_id is None:
-            yield from self._welcome(query, newcomer, whole.query_id)
+            query = LiveQuery(whole.query_id, self._rings, self._wholes, max_rows=self._limits.max_rows)
+            self._queries[whole.query_id] = query
+        query.join(newcomer)
+        yield from query.take(whole)
 
-    def _advance(self, query: LiveQuery, delta: Delta) -> Iterator[Effect]:
-        match judge(query.standing, delta):
-            case Verdict.DROP:
-                return
-            case Verdict.RESYNC:
-                yield from self._ask(query, delta.query_id)
-                return
-        if delta.kind == DELTA_KIND_ERROR:
-            query.standing = standing_after(delta)
-            yield from self._fail(query, delta)
-            return
-        whole = delta.kind == DELTA_KIND_FULL
-        after = counted(decode_block(delta.rows)) if whole else None
-        net = dict(decode_block(delta.rows)) if after is None else net_between(query.rows, after)
-        state_hash = shifted(query.state_hash, net.items()) if after is None else shifted(EMPTY, after.items())
-        if state_hash != delta.state_hash:
-            # What we hold is not what the worker holds: trust nothing but a whole result.
-            query.standing = None
-            yield from self._ask(query, delta.query_id)
-            return
-        _hold(query)
-        query.move(net, delta, state_hash)
-        if net:
-            renewed = whole and delta.full_reason == FULL_REASON_SCHEMA_CHANGED
-            shared = [full(query.rows)] if renewed else pieces(net, query.key_positions)
-            for subscriber in query.subscribers.values():
-                yield from self._inform(query, subscriber, shared)
-
-    def _inform(self, query: LiveQuery, subscriber: Subscriber, shared: list[Piece]) -> Iterator[Effect]:
-        if subscriber.paused:
-            return
-        if subscriber.held is not None:
-            shared = pieces(net_between(subscriber.held, query.rows), query.key_positions)
-            subscriber.held = None
-        for piece in shared:
-            yield Send(subscriber.connection, encode_data(subscriber.id, piece.update, piece.count, piece.rows))
-
-    def _welcome(self, query: LiveQuery, newcomer: Subscriber, query_id: bytes) -> Iterator[Effect]:
-        count = query.rows.total()
-        if count > self._max_rows:
-            message = f"Result set too large: {count} rows (max: {self._max_rows})"
-            yield from self._stillborn(newcomer, message)
-            if not query.subscribers:
-                self._queries.pop(query_id, None)
-            return
-        newcomer.query_id = query_id
-        query.subscribers[newcomer.id] = newcomer
-        whole = full(query.rows)
-        yield Send(newcomer.connection, encode(Ack(newcomer.id, newcomer.tables)))
-        yield Send(newcomer.connection, encode_data(newcomer.id, whole.update, whole.count, whole.rows))
-
-    def _stillborn(self, newcomer: Subscriber, message: str) -> Iterator[Effect]:
-        """The Ack waits for the first result or its error (decision 4)."""
-        yield Send(newcomer.connection, encode(Ack(newcomer.id, newcomer.tables)))
-        yield Send(newcomer.connection, encode(Refused(newcomer.id, message)))
-        yield from self._end(newcomer)
-
-    def _fail(self, query: LiveQuery, delta: Delta) -> Iterator[Effect]:
-        for subscriber in list(query.subscribers.values()):
-            yield Send(subscriber.connection, encode(Refused(subscriber.id, delta.error_message)))
-            if delta.error_sqlstate == UNDEFINED_TABLE:
-                yield from self._end(subscriber)
-
-    def _ask(self, query: LiveQuery, query_id: bytes) -> Iterator[Effect]:
-        if not query.asked:
-            query.asked = True
-            yield Ask(query_id)
-
-    def _end(self, subscriber: Subscriber) -> Iterator[Effect]:
-        self._forget(subscriber.id)
-        yield End(subscriber.id)
+    def _forgetting(self, effects: Iterable[Effect]) -> Iterator[Effect]:
+        """Whatever ends is known here no longer."""
+        for effect in effects:
+            if isinstance(effect, End) and effect.subscription in self._subscribers:
+                self._forget(effect.subscription)
+            yield effect
 
     def _forget(self, subscription: UUID) -> None:
         found = self._subscribers.pop(subscription)
+        found.line.subscribers.pop(subscription, None)
         self._ended[subscription] = None
         if len(self._ended) > REMEMBERED:
             self._ended.popitem(last=False)
         if found.query_id is not None:
             query = self._queries[found.query_id]
-            del query.subscribers[subscription]
-            if not query.subscribers:
+            query.leave(found)
+            if query.is_idle:
+                query.ring.clear()
                 del self._queries[found.query_id]
 
-    def _set_paused(self, subscription: UUID, connection: str, paused: bool) -> bool:
-        found = self._owned(subscription, connection)
-        if found is None or found.paused == paused:
-            return False
-        found.paused = paused
-        return True
-
-    def _owned(self, subscription: UUID, connection: str) -> Subscriber | None:
+    def _owned(self, subscription: UUID, connection_id: str) -> Subscriber | None:
         found = self._subscribers.get(subscription)
-        return found if found is not None and found.connection == connection else None
-
-
-def _hold(query: LiveQuery) -> None:
-    """Keep the state that paused subscriptions were sent last, once for all of them."""
-    behind = [one for one in query.subscribers.values() if one.paused and one.held is None]
-    held = Counter(query.rows) if behind else None
-    for subscriber in behind:
-        subscriber.held = held
+        return found if found is not None and found.line.id == connection_id else None

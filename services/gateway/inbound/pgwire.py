@@ -11,6 +11,7 @@ from uuid import uuid4
 from structlog.typing import FilteringBoundLogger
 
 from proto.pgwire import backend
+from proto.pgwire.conversation import Traffic
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.frontend import CancelRequest
 from proto.pgwire.live import FromClient
@@ -18,7 +19,7 @@ from services.gateway.core.admission import Admission
 from services.gateway.errors import PortRefused
 from services.gateway.inbound.opening import Opened, Opening, TlsOnly
 from services.gateway.inbound.server import Server, ServerUnreachable
-from services.gateway.inbound.session import Live, Session, Surroundings, Traffic
+from services.gateway.inbound.session import Live, Session, Surroundings
 from services.gateway.inbound.tls import Certificate
 from services.gateway.settings import Gateway
 

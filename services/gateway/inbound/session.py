@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from proto.pgwire import backend
-from proto.pgwire.conversation import Answer, Conversation
+from proto.pgwire.conversation import Answer, Conversation, Traffic
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.framing import Frame, encode_frame
 from proto.pgwire.frontend import Startup
@@ -17,13 +17,6 @@ from services.gateway.core.identity import UNREPORTED, Identity, role_of
 from services.gateway.errors import ClientRefused
 
 IDLE, IN_TRANSACTION = b"I", b"T"
-
-
-class Traffic:
-    """What passed through the port; plain numbers, since they move with every read."""
-
-    def __init__(self) -> None:
-        self.connections = self.bytes_received = self.bytes_sent = 0
 
 
 class Live(Protocol):
@@ -52,7 +45,7 @@ class Session:
         self.connection_id = connection_id
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._startup, self._admission, self._around = startup, admission, around
-        self._conversation = Conversation()
+        self._conversation = Conversation(around.traffic)
         self._settings = startup.settings
         self._reported: set[str] = set()
         # What the client sent since the settings were read may have changed them.
@@ -90,6 +83,7 @@ class Session:
         if self._client.get_write_buffer_size() + sum(map(len, self._waiting)) > self._around.unread_bytes:
             self._client.abort()
         self._around.traffic.bytes_sent += len(data)
+        self._around.traffic.messages_sent += 1
 
     @property
     def identity(self) -> Identity:
@@ -113,7 +107,7 @@ class Session:
         while self._reading is not None:
             await asyncio.shield(self._reading)
         wanted = {name: text for name, text in statements.items() if name not in self._read}
-        if not wanted or not self._conversation.at_rest or self._conversation.status not in within:
+        if self.ended.done() or not wanted or not self._conversation.at_rest or self._conversation.status not in within:
             return
         self._reading = asyncio.get_running_loop().create_future()
         self._server.write(self._conversation.ask(tuple(wanted.values())))
@@ -126,7 +120,6 @@ class Session:
     # What passes.
 
     def from_client(self, data: bytes) -> None:
-        self._around.traffic.bytes_received += len(data)
         try:
             for piece in self._conversation.from_client(data):
                 if isinstance(piece, bytes):
@@ -140,7 +133,6 @@ class Session:
             self.refuse(refusal.sqlstate, str(refusal))
 
     def from_server(self, data: bytes) -> None:
-        self._around.traffic.bytes_sent += len(data)
         was_inside = not self._conversation.at_boundary
         try:
             for piece in self._conversation.from_server(data):
@@ -169,8 +161,7 @@ class Session:
         if self.ended.done():
             return
         self.ended.set_result(None)
-        if self._reading is not None and not self._reading.done():
-            self._reading.set_result(None)
+        self._answer(None)
         if self._opened:
             self._around.live.close(self.connection_id)
         # Both still send what they have been given: PostgreSQL's last words, the client's Terminate.
@@ -196,9 +187,7 @@ class Session:
 
     def _hear(self, piece: Frame | Answer) -> None:
         if isinstance(piece, Answer):
-            reading, self._reading = self._reading, None
-            if reading is not None and not reading.done():
-                reading.set_result(piece.values)
+            self._answer(piece.values)
         elif piece.type == backend.PARAMETER_STATUS:
             name, value = backend.parameter_status(piece)
             self._settings[name.lower()] = value
@@ -207,6 +196,12 @@ class Session:
             if piece.type == backend.AUTHENTICATION and self._admission.asked(piece):
                 self._conversation.log_in()
             self._client.write(encode_frame(piece.type, piece.body))
+
+    def _answer(self, values: tuple[bytes | None, ...] | None) -> None:
+        """Our own question is answered, or never will be."""
+        reading, self._reading = self._reading, None
+        if reading is not None and not reading.done():
+            reading.set_result(values)
 
     def _flush(self) -> None:
         """A boundary is reached: what waited for it goes out, and what was held back may follow."""

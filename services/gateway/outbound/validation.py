@@ -45,6 +45,20 @@ class Checked(Struct, frozen=True):
     names: tuple[ResolvedName, ...] = ()
     # What current_setting() gives on the client's connection, as far as that is known.
     settings_read: dict[str, str] = {}
+    # What it would have to be asked there.
+    settings_unknown: tuple[str, ...] = ()
+
+    def with_settings(self, client: Identity) -> "Checked":
+        """The same, after the client's settings were read; what is still unknown cannot be subscribed to."""
+        found = {name: value for name in self.settings_unknown if (value := client.known(name)) is not None}
+        missing = [name for name in self.settings_unknown if name not in client.certain]
+        if missing:
+            raise SubscribeRefused(
+                f"Execution error: the query or a policy reads the setting {missing[0]!r}, which can be read only "
+                "while no transaction or query is under way on this connection: subscribe outside of one",
+                numbered=True,
+            )
+        return structs.replace(self, settings_read={**self.settings_read, **found}, settings_unknown=())
 
 
 class Validation:
@@ -128,9 +142,10 @@ class Validation:
         names = _resolved(connection, subscribe, parsed)
         asked = whole.settings_read(subscribe.parameters)
         known = {name: value for name in sorted(asked) if (value := client.known(name)) is not None}
+        unknown = tuple(sorted(name for name in asked if "." in name and name not in known))
         parameters = list(subscribe.parameters)
         _raise_unless_good(connection.pgconn.exec_params(f"{statement} LIMIT 0".encode(), parameters))
-        return Checked(len(parsed.relations), "", names, known)
+        return Checked(len(parsed.relations), "", names, known, unknown)
 
     def _connected(self, connection: psycopg.Connection | None) -> psycopg.Connection:
         if connection is None or connection.closed:

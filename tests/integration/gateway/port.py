@@ -8,12 +8,13 @@ import psycopg
 import structlog
 import uvloop
 
+from proto.pgwire.conversation import Traffic
 from proto.pgwire.live import FromClient
 from services.devstack.ports import free_port
 from services.gateway.core.identity import Identity
 from services.gateway.inbound.pgwire import PgPort
 from services.gateway.inbound.server import server_of
-from services.gateway.inbound.session import Session, Traffic
+from services.gateway.inbound.session import Session
 from services.gateway.inbound.tls import certificate_of
 from services.gateway.settings import Gateway
 

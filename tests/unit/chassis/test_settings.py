@@ -160,3 +160,58 @@ def test_no_password_is_shown_when_settings_are_printed():
 def test_a_dsn_that_cannot_be_read_is_refused_without_its_words():
     with pytest.raises(ValueError, match=r"^dsn is not a connection string of libpq: mend TIDEWIRE_POSTGRES_DSN$"):
         Postgres(dsn="host=p password=hunter two")
+
+
+class Inner(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    enabled: bool = True
+    least: int = 1
+
+
+class Outer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    selective_updates: Inner = Inner()
+    width: int = 3
+
+
+class Nested(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    subscriptions: Outer = Outer()
+
+
+def test_a_table_in_a_section_is_read_from_the_file_and_overridden_key_by_key(file):
+    environ = file("[subscriptions]\nwidth = 4\n[subscriptions.selective_updates]\nenabled = false\nleast = 2\n")
+    assert load(Nested, environ).subscriptions == Outer(selective_updates=Inner(enabled=False, least=2), width=4)
+    environ |= {"TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATES_LEAST": "5"}
+    assert load(Nested, environ).subscriptions == Outer(selective_updates=Inner(enabled=False, least=5), width=4)
+    alone = {"TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATES_ENABLED": "false"}
+    assert load(Nested, alone).subscriptions.selective_updates == Inner(enabled=False)
+
+
+def test_a_bad_key_of_a_table_in_a_section_is_named(file):
+    refused = {
+        "TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATES_LEST": (
+            "unknown setting TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATES_LEST: "
+            "did you mean TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATES_LEAST?"
+        ),
+        "TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATE": (
+            "unknown setting TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATE: "
+            "did you mean TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATES_LEAST?"
+        ),
+        "TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATES_LEAST": (
+            "bad value of TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATES_LEAST: Expected `int`, got `str`"
+        ),
+    }
+    for name, sentence in refused.items():
+        with pytest.raises(BadSetting) as refusal:
+            load(Nested, {name: "x"})
+        assert str(refusal.value) == sentence
+    with pytest.raises(BadSetting) as refusal:
+        load(Nested, file("[subscriptions]\nselective_updates = 3\n"))
+    assert str(refusal.value) == (
+        "'selective_updates' under [subscriptions] must be a table: "
+        "write [subscriptions.selective_updates] and its keys below it"
+    )
+
+
+def test_help_shows_the_keys_of_a_table_in_a_section():
+    text = describe(Nested)
+    assert "TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATES_ENABLED  bool, default True" in text
+    assert "TIDEWIRE_SUBSCRIPTIONS_WIDTH" in text

@@ -1,186 +1,456 @@
-"""What a delivery means for each subscription."""
+"""What a delivery means for each subscription: V19–V20, V25–V30, V38–V39, V55–V56; decisions 1, 3–5, 14, 21."""
 
 from collections import Counter
 from uuid import UUID, uuid4
 
-from proto.multiset import EMPTY, shifted
-from proto.pgwire.framing import Framer
-from proto.pgwire.live import NO_SUBSCRIPTION, Ack, Data, Refused, Update, decode_from_gateway
-from proto.rows import encode_block
-from proto.tidewire.v1.deltas_pb2 import (
-    DELTA_KIND_ERROR,
-    DELTA_KIND_FULL,
-    DELTA_KIND_NET,
-    DELTA_KIND_PROGRESS,
-    Delta,
-    DeltaRecord,
-    Snapshot,
-)
+from proto.pgwire.live import NO_SUBSCRIPTION, Ack, Data, Refused, Update
+from proto.tidewire.v1.deltas_pb2 import FULL_REASON_REORDERED
 from proto.tidewire.v1.subscriptions_pb2 import Refusal, SubscriptionRecord
-from services.gateway.core.switchboard import Ask, End, Send, Switchboard
+from services.gateway.core.effects import Ask, Begin, End, Fan, Send
+from services.gateway.core.ring import RingLimits
+from services.gateway.core.selective import Rule
+from services.gateway.core.switchboard import Limits, Switchboard
+from tests.property.delivered import QUERY_ID, Client, Worker
 
-QUERY_ID = bytes(range(16))
-
-
-class Worker:
-    """Writes what recompute would."""
-
-    def __init__(self, *, epoch=1, writer=7):
-        self.rows, self.lsn, self._epoch, self._writer = Counter(), 100, epoch, writer
-
-    def snapshot(self, subscription, **fields):
-        delta = self._delta(DELTA_KIND_FULL, dict(self.rows), 0, **fields)
-        return self._record(snapshot=Snapshot(request_id=subscription.bytes, gateway_id="g", result=delta))
-
-    def change(self, net, lost=0):
-        from_lsn, self.lsn = self.lsn + lost, self.lsn + lost + 10
-        self.rows.update({})
-        for row, weight in net.items():
-            self.rows[row] += weight
-        self.rows = +self.rows
-        return self._record(delta=self._delta(DELTA_KIND_NET if net else DELTA_KIND_PROGRESS, net, from_lsn))
-
-    def _delta(self, kind, rows, from_lsn, **fields):
-        return Delta(
-            query_id=QUERY_ID,
-            from_lsn=from_lsn,
-            to_lsn=self.lsn,
-            history=1,
-            kind=kind,
-            rows=encode_block(rows.items()),
-            last=True,
-            key_positions=[0],
-            state_hash=shifted(EMPTY, self.rows.items()),
-            **fields,
-        )
-
-    def _record(self, **body):
-        return DeltaRecord(epoch=self._epoch, writer=self._writer, **body)
+WHOLE = Rule(enabled=False)
 
 
-def sent(effects):
-    """The messages among the effects, in order, and the rest."""
-    framer, others = Framer(), []
-    for effect in effects:
-        framer.feed(effect.data) if isinstance(effect, Send) else others.append(effect)
-    return [decode_from_gateway(frame) for frame in framer.frames()], others
+class Exchange:
+    """A switchboard, a worker, and what each client was sent since it was last looked at."""
+
+    def __init__(self, *, keyed=True, **limits):
+        rings = RingLimits(**limits.pop("rings", {}))
+        self.board, self.worker = Switchboard(Limits(rings=rings, **limits)), Worker(keyed=keyed)
+        self.clients: dict[str, Client] = {}
+        self.others = []
+
+    def client(self, name="c", *, wants_lsn=False):
+        if name not in self.clients:
+            self.clients[name] = Client(keyed=self.worker.keyed)
+            self.board.open(name, self.clients[name], wants_lsn=wants_lsn)
+        return self.clients[name]
+
+    def expect(self, name="c", tables=1) -> UUID:
+        self.client(name)
+        subscription = uuid4()
+        self.board.expect(subscription, name, tables, WHOLE)
+        return subscription
+
+    def subscribed(self, name="c") -> UUID:
+        subscription = self.expect(name)
+        self.deliver(self.worker.snapshot(subscription))
+        assert [type(one) for one in self.told(subscription)] == [Ack, Data]
+        return subscription
+
+    def deliver(self, records):
+        for record in records:
+            self.perform(self.board.deliver(record))
+
+    def perform(self, effects):
+        for effect in effects:
+            match effect:
+                case Fan(parcel=parcel, to=to):
+                    for one in to:
+                        one.line.outlet.send(parcel.addressed(one.key))
+                case Begin(subscriber=one):
+                    one.line.outlet.send(one.ack)
+                case Send(line=line, data=data):
+                    line.outlet.send(data)
+                case _:
+                    self.others.append(effect)
+
+    def told(self, subscription):
+        """What came for the subscription since the last look."""
+        for client in self.clients.values():
+            if subscription in client.held:
+                found, client.held[subscription].messages = client.held[subscription].messages, []
+                return found
+        return []
+
+    def did(self):
+        """What else was to be done since the last look."""
+        found, self.others = self.others, []
+        return found
 
 
-def subscribed(board, worker, connection="c") -> UUID:
-    subscription = uuid4()
-    board.expect(subscription, connection, 1)
-    messages, _ = sent(board.deliver(worker.snapshot(subscription)))
-    assert [type(message) for message in messages] == [Ack, Data]
-    return subscription
+def row(*values):
+    return tuple(value.encode() for value in values)
 
 
-def test_a_change_comes_as_deletes_then_updates_then_inserts():
-    board, worker = Switchboard(100), Worker()
-    worker.rows.update([(b"1", b"a"), (b"2", b"a")])
-    one = subscribed(board, worker)
-    net = {(b"3", b"a"): 1, (b"2", b"a"): -1, (b"2", b"b"): 1, (b"1", b"a"): -1}
-    assert sent(board.deliver(worker.change(net)))[0] == [
-        Data(one, Update.DELETE, ((b"1", b"a"),)),
-        Data(one, Update.UPDATE, ((b"2", b"b"),)),
-        Data(one, Update.INSERT, ((b"3", b"a"),)),
+A1, A2, B2, A3 = row("1", "a"), row("2", "a"), row("2", "b"), row("3", "a")
+
+
+def test_v34_a_change_comes_as_deletes_then_updates_then_inserts():
+    exchange = Exchange()
+    exchange.worker.rows.update([A1, A2])
+    one = exchange.subscribed()
+    exchange.deliver(exchange.worker.change({A3: 1, A2: -1, B2: 1, A1: -1}))
+    assert exchange.told(one) == [
+        Data(one, Update.DELETE, (A1,)),
+        Data(one, Update.UPDATE, (B2,)),
+        Data(one, Update.INSERT, (A3,)),
     ]
+
+
+def test_v20_an_empty_first_result_is_a_full_without_rows():
+    exchange = Exchange()
+    one = exchange.expect()
+    exchange.deliver(exchange.worker.snapshot(one))
+    assert exchange.told(one) == [Ack(one, 1), Data(one, Update.FULL, ())]
+
+
+def test_v25_progress_without_rows_is_not_told():
+    exchange = Exchange()
+    one = exchange.subscribed()
+    exchange.deliver(exchange.worker.change({}))
+    exchange.deliver(exchange.worker.change({A1: 1}))
+    assert exchange.told(one) == [Data(one, Update.INSERT, (A1,))]
 
 
 def test_a_repeated_delta_is_sent_once():
-    board, worker = Switchboard(100), Worker()
-    subscribed(board, worker)
-    record = worker.change({(b"1", b"a"): 1})
-    assert len(sent(board.deliver(record))[0]) == 1
-    assert sent(board.deliver(record)) == ([], [])
+    exchange = Exchange()
+    one = exchange.subscribed()
+    records = exchange.worker.change({A1: 1})
+    exchange.deliver(records + records)
+    assert len(exchange.told(one)) == 1
 
 
-def test_a_gap_asks_once_for_a_whole_result_and_sends_the_net_of_it():
-    board, worker = Switchboard(100), Worker()
-    one = subscribed(board, worker)
-    assert sent(board.deliver(worker.change({(b"1", b"a"): 1}, lost=5))) == ([], [Ask(QUERY_ID)])
-    assert sent(board.deliver(worker.change({(b"2", b"a"): 1}))) == ([], [])
-    messages, _ = sent(board.deliver(worker.snapshot(uuid4())))
-    assert [(message.update, sorted(message.rows)) for message in messages] == [
-        (Update.INSERT, [(b"1", b"a"), (b"2", b"a")])
-    ]
-    assert messages[0].subscription == one
+def test_a_gap_asks_once_and_everyone_gets_the_whole_result():
+    exchange = Exchange()
+    one, other = exchange.subscribed(), exchange.subscribed("d")
+    exchange.worker.change({A1: 1})
+    exchange.deliver(exchange.worker.change({A2: 1}))
+    exchange.deliver(exchange.worker.change({A3: 1}))
+    assert (exchange.told(one), exchange.did()) == ([], [Ask(QUERY_ID)])
+    exchange.deliver(exchange.worker.snapshot(uuid4()))
+    for subscription in (one, other):
+        assert exchange.told(subscription) == [Data(subscription, Update.FULL, (A1, A2, A3))]
+    exchange.deliver(exchange.worker.change({A1: -1}))
+    assert exchange.told(one) == [Data(one, Update.DELETE, (A1,))]
+
+
+def test_what_was_asked_for_and_did_not_come_is_asked_for_again():
+    exchange = Exchange()
+    exchange.subscribed()
+    exchange.worker.change({A1: 1})
+    exchange.deliver(exchange.worker.change({A2: 1}))
+    for wanted in ([Ask(QUERY_ID)], [Ask(QUERY_ID)]):
+        assert exchange.did() == wanted
+        exchange.perform(exchange.board.ask_again())
+        exchange.perform(exchange.board.ask_again())
+    exchange.did()
+    exchange.deliver(exchange.worker.snapshot(uuid4()))
+    exchange.perform(exchange.board.ask_again())
+    exchange.perform(exchange.board.ask_again())
+    assert exchange.did() == []
+
+
+def test_deliveries_that_were_lost_are_made_good_in_silence_if_nothing_changed():
+    exchange = Exchange()
+    one = exchange.subscribed()
+    exchange.perform(exchange.board.doubt())
+    assert exchange.did() == [Ask(QUERY_ID)]
+    exchange.deliver(exchange.worker.snapshot(uuid4()))
+    assert exchange.told(one) == []
+    exchange.deliver(exchange.worker.change({A1: 1}))
+    assert exchange.told(one) == [Data(one, Update.INSERT, (A1,))]
 
 
 def test_a_wrong_fold_is_noticed_by_its_hash():
-    board, worker = Switchboard(100), Worker()
-    subscribed(board, worker)
-    worker.rows[b"9", b"hidden"] = 1
-    assert sent(board.deliver(worker.change({(b"1", b"a"): 1}))) == ([], [Ask(QUERY_ID)])
+    exchange = Exchange()
+    one = exchange.subscribed()
+    exchange.worker.rows[row("9", "hidden")] = 1
+    exchange.deliver(exchange.worker.change({A1: 1}))
+    assert (exchange.told(one), exchange.did()) == ([], [Ask(QUERY_ID)])
 
 
 def test_a_worker_that_was_fenced_off_is_not_heard():
-    board, worker = Switchboard(100), Worker(epoch=2)
-    subscribed(board, worker)
+    exchange = Exchange()
+    exchange.worker.epoch = 2
+    one = exchange.subscribed()
     stale = Worker(epoch=1, writer=8)
-    assert sent(board.deliver(stale.change({(b"1", b"a"): 1}))) == ([], [])
+    exchange.deliver(stale.change({A1: 1}))
+    assert (exchange.told(one), exchange.did()) == ([], [])
 
 
-def test_paused_means_the_next_change_carries_what_was_missed():
-    board, worker = Switchboard(100), Worker()
-    one, other = subscribed(board, worker), subscribed(board, worker, "d")
-    board.pause(one, "c")
-    board.pause(other, "not its connection")
-    messages, _ = sent(board.deliver(worker.change({(b"1", b"a"): 1})))
-    assert [message.subscription for message in messages] == [other]
-    board.resume(one, "c")
-    messages, _ = sent(board.deliver(worker.change({(b"1", b"a"): -1, (b"2", b"a"): 1})))
-    assert Data(one, Update.INSERT, ((b"2", b"a"),)) in messages
-    assert Data(other, Update.DELETE, ((b"1", b"a"),)) in messages
+def test_v27_v28_paused_means_the_next_change_carries_what_was_missed():
+    exchange = Exchange()
+    one, other = exchange.subscribed(), exchange.subscribed("d")
+    assert exchange.board.pause(one, "c") and not exchange.board.pause(other, "c")
+    exchange.deliver(exchange.worker.change({A1: 1}))
+    assert exchange.told(one) == [] and exchange.told(other) == [Data(other, Update.INSERT, (A1,))]
+    assert exchange.board.ring_bytes > 0
+    exchange.board.resume(one, "c")
+    assert exchange.told(one) == []
+    exchange.deliver(exchange.worker.change({A1: -1, A2: 1}))
+    assert exchange.told(one) == [Data(one, Update.INSERT, (A2,))]
+    assert exchange.told(other) == [Data(other, Update.DELETE, (A1,)), Data(other, Update.INSERT, (A2,))]
+    assert exchange.board.ring_bytes == 0
 
 
-def test_a_result_over_the_limit_is_acknowledged_and_ended():
-    board, worker, subscription = Switchboard(1), Worker(), uuid4()
-    worker.rows.update([(b"1", b"a"), (b"2", b"a")])
-    board.expect(subscription, "c", 3)
-    messages, others = sent(board.deliver(worker.snapshot(subscription)))
-    assert messages == [Ack(subscription, 3), Refused(subscription, "Result set too large: 2 rows (max: 1)")]
-    assert (others, len(board)) == ([End(subscription)], 0)
+def test_v28_what_was_missed_and_cancels_out_is_not_told():
+    exchange = Exchange()
+    one = exchange.subscribed()
+    exchange.board.pause(one, "c")
+    exchange.deliver(exchange.worker.change({A1: 1}))
+    exchange.board.resume(one, "c")
+    exchange.deliver(exchange.worker.change({A1: -1}))
+    assert exchange.told(one) == []
+    exchange.deliver(exchange.worker.change({A2: 1}))
+    assert exchange.told(one) == [Data(one, Update.INSERT, (A2,))]
+
+
+def test_v28_a_reader_who_drains_after_a_resume_still_waits_for_the_next_change():
+    exchange = Exchange()
+    one = exchange.subscribed()
+    exchange.board.pause(one, "c")
+    exchange.deliver(exchange.worker.change({A1: 1}))
+    exchange.board.resume(one, "c")
+    exchange.perform(exchange.board.drained("c"))
+    assert exchange.told(one) == []
+
+
+def test_a_slow_reader_gets_the_net_as_soon_as_it_reads():
+    exchange = Exchange()
+    one, other = exchange.subscribed(), exchange.subscribed("d")
+    exchange.client().congested = True
+    for net in ({A1: 1}, {A2: 1}, {A1: -1}):
+        exchange.deliver(exchange.worker.change(net))
+    assert (exchange.told(one), len(exchange.told(other))) == ([], 3)
+    exchange.client().congested = False
+    exchange.perform(exchange.board.drained("c"))
+    assert exchange.told(one) == [Data(one, Update.INSERT, (A2,))]
+    assert (exchange.did(), exchange.board.ring_bytes) == ([], 0)
+
+
+def test_a_slow_reader_who_falls_off_the_ring_gets_the_whole_result():
+    exchange = Exchange(rings={"steps": 2})
+    one = exchange.subscribed()
+    exchange.client().congested = True
+    for value in "abc":
+        exchange.deliver(exchange.worker.change({row(value, "x"): 1}))
+    assert exchange.did() == []
+    exchange.client().congested = False
+    exchange.perform(exchange.board.drained("c"))
+    exchange.perform(exchange.board.drained("c"))
+    assert (exchange.told(one), exchange.did()) == ([], [Ask(QUERY_ID)])
+    exchange.deliver(exchange.worker.snapshot(uuid4()))
+    assert exchange.told(one) == [Data(one, Update.FULL, tuple(exchange.worker.rows))]
+
+
+def test_one_who_is_paused_and_falls_off_the_ring_asks_at_the_first_change_after_it():
+    exchange = Exchange(rings={"bytes": 30})
+    one = exchange.subscribed()
+    exchange.board.pause(one, "c")
+    for value in "abc":
+        exchange.deliver(exchange.worker.change({row(value, "x"): 1}))
+    exchange.board.resume(one, "c")
+    exchange.perform(exchange.board.drained("c"))
+    assert exchange.did() == []
+    exchange.deliver(exchange.worker.change({row("d", "x"): 1}))
+    assert exchange.did() == [Ask(QUERY_ID)]
+    exchange.board.pause(one, "c")
+    exchange.deliver(exchange.worker.snapshot(uuid4()))
+    assert exchange.told(one) == []
+
+
+def test_all_rings_together_are_bounded_and_the_heaviest_goes():
+    exchange = Exchange(rings={"total_bytes": 100})
+    one = exchange.subscribed()
+    exchange.board.pause(one, "c")
+    other_query = Worker(query_id=bytes(16))
+    other = exchange.expect("d")
+    exchange.deliver(other_query.snapshot(other))
+    exchange.board.pause(other, "d")
+    for value in "abc":
+        exchange.deliver(exchange.worker.change({row(value, "x"): 1}))
+    exchange.deliver(other_query.change({row("y" * 60, "x"): 1}))
+    assert 0 < exchange.board.ring_bytes <= 100
+    exchange.board.resume(one, "c")
+    exchange.deliver(exchange.worker.change({row("d", "x"): 1}))
+    assert len(exchange.told(one)[-1].rows) == 4
+    exchange.board.resume(other, "d")
+    exchange.deliver(other_query.change({row("z", "x"): 1}))
+    assert exchange.did() == [Ask(other_query._query_id)]
+
+
+def test_v29_nothing_is_kept_for_who_has_gone():
+    exchange = Exchange()
+    one, other = exchange.subscribed(), exchange.subscribed("d")
+    exchange.board.pause(one, "c")
+    exchange.deliver(exchange.worker.change({A1: 1}))
+    assert exchange.board.close("c") == [one]
+    assert (exchange.board.ring_bytes, len(exchange.board)) == (0, 1)
+    exchange.deliver(exchange.worker.change({A2: 1}))
+    assert len(exchange.told(other)) == 3 - 1
+
+
+def test_a_newcomer_whose_result_is_ahead_brings_the_others_forward():
+    exchange = Exchange()
+    one, paused = exchange.subscribed(), exchange.subscribed("d")
+    exchange.board.pause(paused, "d")
+    exchange.worker.change({A1: 1})
+    newcomer = exchange.subscribed("e")
+    assert exchange.told(one) == [Data(one, Update.FULL, (A1,))]
+    assert (exchange.told(paused), exchange.told(newcomer), exchange.did()) == ([], [], [])
+    exchange.board.resume(paused, "d")
+    exchange.deliver(exchange.worker.change({A2: 1}))
+    assert exchange.did() == [Ask(QUERY_ID)]
+
+
+def test_a_newcomer_whose_result_is_of_an_earlier_state_waits_for_a_later_one():
+    exchange = Exchange()
+    exchange.subscribed()
+    newcomer = exchange.expect("d")
+    early = exchange.worker.snapshot(newcomer)
+    exchange.deliver(exchange.worker.change({A1: 1}))
+    exchange.deliver(early)
+    assert (exchange.told(newcomer), exchange.did()) == ([], [Ask(QUERY_ID)])
+    exchange.deliver(exchange.worker.snapshot(uuid4()))
+    assert exchange.told(newcomer) == [Ack(newcomer, 1), Data(newcomer, Update.FULL, (A1,))]
+
+
+def test_a_newcomer_who_does_not_read_gets_ack_and_result_when_it_does():
+    exchange = Exchange()
+    newcomer = exchange.expect()
+    exchange.client().congested = True
+    exchange.deliver(exchange.worker.snapshot(newcomer))
+    exchange.perform(exchange.board.give_up(newcomer, "too late"))
+    assert exchange.board.awaits(newcomer) and exchange.told(newcomer) == []
+    exchange.client().congested = False
+    exchange.perform(exchange.board.drained("c"))
+    assert exchange.did() == [Ask(QUERY_ID)]
+    exchange.deliver(exchange.worker.snapshot(uuid4()))
+    assert exchange.told(newcomer) == [Ack(newcomer, 1), Data(newcomer, Update.FULL, ())]
+
+
+def test_a_whole_result_keeps_its_order_and_its_doubles():
+    """Decision 3: a pure change of order comes as a whole result."""
+    exchange = Exchange(keyed=False)
+    exchange.worker.rows.update([A1, A2])
+    one = exchange.subscribed()
+    exchange.worker.rows = Counter([A2, A1, A2])
+    exchange.deliver(exchange.worker.full(FULL_REASON_REORDERED))
+    assert exchange.told(one) == [Data(one, Update.FULL, (A2, A2, A1))]
+
+
+def test_v36_an_error_is_told_once_and_the_next_good_state_is_whole():
+    exchange = Exchange()
+    one, paused = exchange.subscribed(), exchange.subscribed("d")
+    exchange.board.pause(paused, "d")
+    exchange.deliver(exchange.worker.error(message="division by zero"))
+    exchange.deliver(exchange.worker.error(message="division by zero"))
+    assert exchange.told(one) == [Refused(one, "division by zero")]
+    assert (exchange.told(paused), exchange.did()) == ([], [])
+    exchange.deliver(exchange.worker.full(rows=[A1]))
+    assert exchange.told(one) == [Data(one, Update.FULL, (A1,))]
+    assert exchange.told(paused) == []
+    exchange.board.resume(paused, "d")
+    exchange.deliver(exchange.worker.full(rows=[A2]))
+    assert exchange.told(paused) == [Data(paused, Update.FULL, (A2,))]
+
+
+def test_an_error_waits_for_a_reader_who_does_not_read():
+    exchange = Exchange()
+    one = exchange.subscribed()
+    exchange.client().congested = True
+    for _ in range(3):
+        exchange.deliver(exchange.worker.error())
+        exchange.deliver(exchange.worker.full())
+    exchange.deliver(exchange.worker.error())
+    assert exchange.told(one) == []
+    exchange.client().congested = False
+    exchange.perform(exchange.board.drained("c"))
+    assert exchange.told(one) == [Refused(one, "division by zero")]
+
+
+def test_v38_v39_a_dropped_table_and_a_lost_right_end_the_subscription():
+    """Decisions 14 and 21; also of one who is paused, who would never learn of it otherwise."""
+    for sqlstate in ("42P01", "42501"):
+        exchange = Exchange()
+        one, paused = exchange.subscribed(), exchange.subscribed("d")
+        exchange.board.pause(paused, "d")
+        exchange.deliver(exchange.worker.error(sqlstate, "it is over"))
+        assert exchange.told(one) == [Refused(one, "it is over")]
+        assert exchange.told(paused) == [Refused(paused, "it is over")]
+        assert (exchange.did(), len(exchange.board)) == ([End(one), End(paused)], 0)
+
+
+def test_v55_v56_a_first_result_over_the_limit_is_acknowledged_and_ended():
+    exchange = Exchange(max_rows=1)
+    exchange.worker.rows.update([A1, A2])
+    one = exchange.expect(tables=3)
+    exchange.deliver(exchange.worker.snapshot(one))
+    assert exchange.told(one) == [Ack(one, 3), Refused(one, "Result set too large: 2 rows (max: 1)")]
+    assert (exchange.did(), len(exchange.board)) == ([End(one)], 0)
+
+
+def test_v55_v56_a_result_that_grows_over_the_limit_ends():
+    exchange = Exchange(max_rows=1)
+    one = exchange.subscribed()
+    exchange.deliver(exchange.worker.change({A1: 1}))
+    exchange.deliver(exchange.worker.change({A2: 1}))
+    assert exchange.told(one) == [
+        Data(one, Update.INSERT, (A1,)),
+        Refused(one, "Result set too large: 2 rows (max: 1)"),
+    ]
+    assert (exchange.did(), len(exchange.board)) == ([End(one)], 0)
 
 
 def test_a_query_that_cannot_be_kept_is_acknowledged_and_ended():
-    board, worker, subscription = Switchboard(1), Worker(), uuid4()
-    board.expect(subscription, "c", 1)
-    record = worker.snapshot(subscription, error_message="not supported yet: x")
-    record.snapshot.result.kind = DELTA_KIND_ERROR
-    messages, others = sent(board.deliver(record))
-    assert messages == [Ack(subscription, 1), Refused(subscription, "not supported yet: x")]
-    assert others == [End(subscription)]
+    exchange = Exchange()
+    one = exchange.expect()
+    exchange.deliver(exchange.worker.failed_snapshot(one, message="not supported yet: x"))
+    assert exchange.told(one) == [Ack(one, 1), Refused(one, "not supported yet: x")]
+    assert exchange.did() == [End(one)]
 
 
-def told(subscription, message):
+def test_the_lsn_of_the_state_closes_each_batch_for_those_who_want_it():
+    exchange = Exchange()
+    client = exchange.client("c", wants_lsn=True)
+    one = exchange.subscribed()
+    exchange.subscribed("d")
+    assert client.lsn == exchange.worker.lsn
+    exchange.board.pause(one, "c")
+    exchange.deliver(exchange.worker.change({A1: 1}))
+    assert client.lsn == exchange.worker.lsn - 10
+    exchange.board.resume(one, "c")
+    exchange.deliver(exchange.worker.change({A2: 1}))
+    assert (client.lsn, exchange.client("d").lsn) == (exchange.worker.lsn, None)
+
+
+def refusal(subscription, message):
     return SubscriptionRecord(subscription_id=subscription.bytes, gateway_id="g", refused=Refusal(message=message))
 
 
 def test_a_subscription_that_the_registry_did_not_take_never_had_an_id():
-    board, subscription = Switchboard(1), uuid4()
-    board.expect(subscription, "c", 1)
-    messages, others = sent(board.refuse(told(subscription, "Rate limited: retry after 5ms")))
-    assert (messages, others) == ([Refused(NO_SUBSCRIPTION, "Rate limited: retry after 5ms")], [])
-    assert len(board) == 0
+    exchange = Exchange()
+    one = exchange.expect()
+    exchange.perform(exchange.board.refuse(refusal(one, "Rate limited: retry after 5ms")))
+    assert exchange.told(NO_SUBSCRIPTION) == [Refused(NO_SUBSCRIPTION, "Rate limited: retry after 5ms")]
+    assert len(exchange.board) == 0
 
 
-def test_a_subscription_that_the_registry_ended_is_named():
-    board, worker = Switchboard(100), Worker()
-    one = subscribed(board, worker)
-    assert sent(board.refuse(told(one, "ended"))) == ([Refused(one, "ended")], [])
-    assert sent(board.refuse(told(one, "ended"))) == ([], [])
+def test_a_subscription_that_the_registry_ended_is_named_once():
+    exchange = Exchange()
+    one = exchange.subscribed()
+    exchange.perform(exchange.board.refuse(refusal(one, "ended")))
+    exchange.perform(exchange.board.refuse(refusal(one, "ended")))
+    assert exchange.told(one) == [Refused(one, "ended")]
 
 
 def test_a_first_result_for_a_subscription_that_is_over_ends_it_again():
-    board, worker = Switchboard(100), Worker()
-    one = subscribed(board, worker)
-    board.remove(one, "c")
-    assert sent(board.deliver(worker.snapshot(one))) == ([], [End(one)])
-    assert sent(board.deliver(worker.snapshot(uuid4()))) == ([], [])
+    exchange = Exchange()
+    one = exchange.subscribed()
+    exchange.board.remove(one, "c")
+    exchange.deliver(exchange.worker.snapshot(one))
+    exchange.deliver(exchange.worker.snapshot(uuid4()))
+    assert exchange.did() == [End(one)]
 
 
-def test_pause_and_resume_say_whether_they_changed_anything():
-    board, worker = Switchboard(100), Worker()
-    one = subscribed(board, worker)
+def test_v30_pause_and_resume_say_whether_they_changed_anything():
+    exchange = Exchange()
+    one = exchange.subscribed()
+    board = exchange.board
     asked = [board.resume(one, "c"), board.pause(one, "d"), board.pause(one, "c"), board.pause(one, "c")]
-    assert [*asked, board.resume(one, "c")] == [False, False, True, False, True]
+    assert [*asked, board.resume(one, "c"), board.pause(uuid4(), "c")] == [False, False, True, False, True, False]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proto.pgwire.conversation import Answer, Conversation
+from proto.pgwire.conversation import Answer, Conversation, Traffic
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.framing import Frame, encode_frame
 from proto.pgwire.live import FRONTEND_TYPES
@@ -30,7 +30,7 @@ def encoded(frames):
 
 
 def logged_in():
-    conversation = Conversation()
+    conversation = Conversation(Traffic())
     conversation.from_server(encode_frame(ord("R"), bytes(4)))
     conversation.log_in()
     conversation.from_server(READY)
@@ -168,4 +168,17 @@ def test_impossible_and_huge_lengths_are_refused_before_they_are_buffered():
     with pytest.raises(MalformedMessage, match="over the limit"):
         logged_in().from_client(bytes.fromhex("f07fffffff"))
     with pytest.raises(MalformedMessage, match="over the limit"):
-        Conversation().from_client(bytes.fromhex("7000100000"))
+        Conversation(Traffic()).from_client(bytes.fromhex("7000100000"))
+
+
+def test_v60_what_passes_is_counted():
+    traffic = Traffic()
+    conversation = Conversation(traffic)
+    conversation.log_in()
+    conversation.from_server(READY)
+    sent = encode_frame(ord("Q"), b"SELECT 1\0") + BATCH + encode_frame(ord("E"), b"\0\0\0\0\0") + SYNC
+    conversation.from_client(sent[:7])
+    conversation.from_client(sent[7:])
+    conversation.from_server(READY + READY)
+    assert (traffic.queries, traffic.messages_received, traffic.messages_sent) == (2, 4, 3)
+    assert (traffic.bytes_received, traffic.bytes_sent) == (len(sent), 3 * len(READY))
