@@ -28,10 +28,13 @@ class Door(Struct, frozen=True):
     port: int
     database: str = DATABASE
     host: str = "127.0.0.1"
+    # The file of the authority that must have signed the server's certificate; without one there is no TLS.
+    authority: str = ""
 
     @property
     def dsn(self) -> str:
-        return f"postgresql://{self.user}:{self.password}@{self.host}:{self.port}/{self.database}"
+        by_tls = f"?sslmode=verify-full&sslrootcert={self.authority}" if self.authority else ""
+        return f"postgresql://{self.user}:{self.password}@{self.host}:{self.port}/{self.database}{by_tls}"
 
     @property
     def environ(self) -> dict[str, str]:
@@ -43,18 +46,21 @@ class Door(Struct, frozen=True):
             "PGUSER": self.user,
             "PGPASSWORD": self.password,
             "PGDATABASE": self.database,
+            "PGSSLMODE": "verify-full" if self.authority else "disable",
+            **({"PGSSLROOTCERT": self.authority, "NODE_EXTRA_CA_CERTS": self.authority} if self.authority else {}),
         }
 
 
 class Doors:
     """PostgreSQL is the oracle: a program that runs by both doors must get the same answers to the letter."""
 
-    def __init__(self, server: PostgresServer, gateway_port: int) -> None:
+    def __init__(self, server: PostgresServer, gateway_port: int, authority: str = "") -> None:
+        """With an authority, the gateway's door is one of TLS."""
         self._server = server
         parts = conninfo_to_dict(server.dsn)
         user, password = str(parts["user"]), str(parts["password"])
         self.direct = Door("direct", user, password, server.port)
-        self.proxied = Door("proxied", user, password, gateway_port)
+        self.proxied = Door("proxied", user, password, gateway_port, authority=authority)
 
     def same(self, program: Callable[[Door], Any], *, fresh: bool = True) -> Any:
         """Run the program by each door, each time in a fresh database of one name; what both answered.

@@ -69,7 +69,9 @@ def test_prepared_statements_named_and_many(doors):
 def test_cursors_and_portals(doors):
     async def program(door, connection):
         async with connection.transaction():
-            walked = [row[0] async for row in connection.cursor("SELECT g FROM generate_series(1, 1000) g", prefetch=33)]
+            walked = [
+                row[0] async for row in connection.cursor("SELECT g FROM generate_series(1, 1000) g", prefetch=33)
+            ]
             cursor = await connection.cursor("SELECT g FROM generate_series(1, $1) g", 100)
             steps = [await cursor.fetch(5), await cursor.forward(50), await cursor.fetchrow(), await cursor.fetch(1000)]
             other = await connection.cursor("SELECT 'between'")
@@ -157,7 +159,9 @@ def test_transactions_within_transactions(doors):
         await connection.executemany("INSERT INTO t VALUES ($1)", [(n,) for n in range(100, 3000)])
         with pytest.raises(asyncpg.UniqueViolationError):
             await connection.executemany("INSERT INTO t VALUES ($1)", [(n,) for n in range(5000, 4000, -1)] + [(5000,)])
-        said.append(await connection.fetchmany("INSERT INTO t VALUES ($1) RETURNING a", [(n,) for n in range(6000, 6010)]))
+        said.append(
+            await connection.fetchmany("INSERT INTO t VALUES ($1) RETURNING a", [(n,) for n in range(6000, 6010)])
+        )
         return repr(said), await connection.fetchval("SELECT count(*) FROM t")
 
     assert same(doors, program)[1] == 2911

@@ -1,29 +1,14 @@
 """pgjdbc works through the gateway as it does directly (issue 5)."""
 
-from pathlib import Path
-
 import pytest
 
-from services.devstack.stack import java
-from tests.fixtures.installed import installed, run
-from tests.clients.programs import program
-
-HERE = Path(__file__).parent / "jdbc"
-# Short lives: the quick compiler and the small collector start soonest.
-FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Duser.timezone=UTC", "-Duser.language=en")
+from tests.clients.programs import java_command, program
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def jdbc(doors):
-    """Runs a scenario by both doors; Maven brings the driver, javac of the machine compiles the program."""
-
-    def build(folder):
-        quiet = ("--batch-mode", "--quiet", f"-Dclients.jars={folder / 'jars'}")
-        run("mvn", "-f", HERE / "pom.xml", *quiet, "package", cwd=folder)
-        run("javac", "-encoding", "UTF-8", "-cp", folder / "jars" / "*", "-d", folder / "classes", HERE / "Scenarios.java", cwd=folder)
-
-    home = installed("jdbc", (HERE / "pom.xml", HERE / "Scenarios.java"), build)
-    command = (java(), *FLAGS, "-cp", f"{home / 'jars'}/*:{home / 'classes'}", "Scenarios")
+    """Runs a scenario by both doors; what both answered."""
+    command = java_command()
     return lambda scenario: doors.same(program(command, scenario))
 
 

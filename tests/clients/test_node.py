@@ -1,27 +1,14 @@
 """node-postgres works through the gateway as it does directly (issue 5)."""
 
-import shutil
-from pathlib import Path
-
 import pytest
 
-from tests.fixtures.installed import installed, run
-from tests.clients.programs import program
-
-HERE = Path(__file__).parent / "node"
+from tests.clients.programs import node_command, program
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def node(doors):
-    """Runs a scenario by both doors; the packages are those of package-lock.json."""
-
-    def install(folder):
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(HERE / name, folder)
-        run("npm", "ci", "--no-audit", "--no-fund", cwd=folder)
-
-    home = installed("node", (HERE / "package.json", HERE / "package-lock.json"), install)
-    command = ("env", f"NODE_HOME={home}", "node", HERE / "scenarios.js")
+    """Runs a scenario by both doors; what both answered."""
+    command = node_command()
     return lambda scenario: doors.same(program(command, scenario))
 
 

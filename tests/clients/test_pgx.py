@@ -1,26 +1,15 @@
 """Go's pgx works through the gateway as it does directly (issue 5)."""
 
-import os
-from pathlib import Path
-
 import pytest
 
-from tests.fixtures.installed import installed, run
-from tests.clients.programs import program
-
-HERE = Path(__file__).parent / "go"
+from tests.clients.programs import go_command, program
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def pgx(doors):
-    """Runs a scenario by both doors; the modules are those of go.sum, the compiler is the machine's."""
-
-    def build(folder):
-        environ = {**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
-        run("go", "build", "-o", folder / "scenarios", ".", cwd=HERE, environ=environ)
-
-    home = installed("go", (HERE / "main.go", HERE / "go.mod", HERE / "go.sum"), build)
-    return lambda scenario: doors.same(program([home / "scenarios"], scenario))
+    """Runs a scenario by both doors; what both answered."""
+    command = go_command()
+    return lambda scenario: doors.same(program(command, scenario))
 
 
 def test_a_pool(pgx):

@@ -66,11 +66,14 @@ def test_errors_and_notices_carry_every_field(doors):
     def program(door):
         notices = []
         with psycopg.connect(door.dsn, autocommit=True) as connection:
-            connection.add_notice_handler(lambda diag: notices.append({name: getattr(diag, name) for name in DIAGNOSTICS}))
+            connection.add_notice_handler(
+                lambda diag: notices.append({name: getattr(diag, name) for name in DIAGNOSTICS})
+            )
             connection.execute(SPEAK)
             connection.execute("CREATE TABLE t (id int PRIMARY KEY CHECK (id > 0))")
             failures = []
-            for statement in ("SELECT speak()", "INSERT INTO t VALUES (0)", "SELECT nothing", "INSERT INTO t VALUES (1), (1)",
+            for statement in ("SELECT speak()", "INSERT INTO t VALUES (0)", "SELECT nothing",
+                              "INSERT INTO t VALUES (1), (1)",
                               "SELECT 1/0", "SELECT 'x'::int", "(", "SELECT * FROM nowhere"):  # fmt: skip
                 with pytest.raises(psycopg.Error) as caught:
                     connection.execute(statement)
@@ -140,7 +143,14 @@ def test_a_pipeline_of_libpq_result_by_result(doors):
             result = connection.get_result()
             silent = 0 if result is not None else silent + 1
             if result is not None:
-                said.append((pq.ExecStatus(result.status).name, result.command_status, result.get_value(0, 0), result.error_message))
+                said.append(
+                    (
+                        pq.ExecStatus(result.status).name,
+                        result.command_status,
+                        result.get_value(0, 0),
+                        result.error_message,
+                    )
+                )
                 if result.get_value(0, 0) == b"{1,2,5}":
                     break
         connection.finish()
@@ -188,7 +198,9 @@ def test_copy_in_both_directions(doors, form):
     def program(door):
         with psycopg.connect(door.dsn, autocommit=True) as connection, connection.cursor() as cursor:
             cursor.execute("CREATE TABLE t (a int, b text)")
-            query = f"COPY (SELECT g, repeat(md5(g::text), 8) FROM generate_series(1, 50000) g) TO STDOUT (FORMAT {form})"
+            query = (
+                f"COPY (SELECT g, repeat(md5(g::text), 8) FROM generate_series(1, 50000) g) TO STDOUT (FORMAT {form})"
+            )
             with cursor.copy(query) as out:
                 pieces = [bytes(piece) for piece in out]
             with cursor.copy(f"COPY t FROM STDIN (FORMAT {form})") as into:
@@ -236,7 +248,11 @@ def test_cancellation_from_another_thread(doors, way, protocol):
                 doors.wait_until_runs("to be cancelled")
                 getattr(connection, way)()
                 cancelled = running.exception(30)
-            return failure(cancelled), connection.execute("SELECT 1").fetchone(), connection.pgconn.full_protocol_version
+            return (
+                failure(cancelled),
+                connection.execute("SELECT 1").fetchone(),
+                connection.pgconn.full_protocol_version,
+            )
 
     assert doors.same(program)[0][0] == "QueryCanceled"
 
@@ -258,6 +274,7 @@ def test_transactions_and_their_status(doors):
     def program(door):
         said = []
         with psycopg.connect(door.dsn) as connection:
+
             def note():
                 said.append(pq.TransactionStatus(connection.info.transaction_status).name)
 
@@ -299,7 +316,8 @@ def test_a_pool_of_connections_shared_by_threads(doors):
         for _ in range(6):
             pool.put(psycopg.connect(door.dsn, autocommit=True, prepare_threshold=0))
         with psycopg.connect(door.dsn, autocommit=True) as first:
-            first.execute("CREATE TABLE account (id int PRIMARY KEY, n int); INSERT INTO account SELECT g, 0 FROM generate_series(0, 9) g")
+            first.execute("CREATE TABLE account (id int PRIMARY KEY, n int)")
+            first.execute("INSERT INTO account SELECT g, 0 FROM generate_series(0, 9) g")
 
         def work(n):
             connection = pool.get()

@@ -55,7 +55,11 @@ def test_named_cursors(doors, opened):
             with connection.cursor("scrolling", scrollable=True) as cursor:
                 cursor.itersize = 11
                 cursor.execute("SELECT g, md5(g::text) FROM generate_series(1, %s) g", [1000])
-                said += [cursor.fetchmany(4), cursor.description, hashlib.sha256(repr(list(cursor)).encode()).hexdigest()]
+                said += [
+                    cursor.fetchmany(4),
+                    cursor.description,
+                    hashlib.sha256(repr(list(cursor)).encode()).hexdigest(),
+                ]
                 cursor.scroll(5, mode="absolute")
                 said.append(cursor.fetchone())
             with connection.cursor("held", withhold=True) as cursor:
@@ -75,7 +79,9 @@ def test_copy_in_both_directions(doors, opened):
         cursor = opened(door).cursor()
         cursor.execute("CREATE TABLE t (a int, b text)")
         out = io.StringIO()
-        cursor.copy_expert("COPY (SELECT g, repeat('ü', g % 50) FROM generate_series(1, 40000) g) TO STDOUT (FORMAT csv)", out)
+        cursor.copy_expert(
+            "COPY (SELECT g, repeat('ü', g % 50) FROM generate_series(1, 40000) g) TO STDOUT (FORMAT csv)", out
+        )
         cursor.copy_expert("COPY t FROM STDIN (FORMAT csv)", io.StringIO(out.getvalue()))
         said = [hashlib.sha256(out.getvalue().encode()).hexdigest(), cursor.rowcount]
         binary = io.BytesIO()
@@ -124,7 +130,12 @@ def test_errors_and_notices(doors, opened):
         cursor = connection.cursor()
         cursor.execute(SPEAK)
         failures = []
-        for statement in ("SELECT speak()", "SELECT 1/0", "SELECT nothing", "CREATE TABLE pg_class (a int); SELECT 1/0"):
+        for statement in (
+            "SELECT speak()",
+            "SELECT 1/0",
+            "SELECT nothing",
+            "CREATE TABLE pg_class (a int); SELECT 1/0",
+        ):
             with pytest.raises(psycopg2.Error) as caught:
                 cursor.execute(statement)
             failures.append(failure(caught.value))

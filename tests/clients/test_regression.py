@@ -13,22 +13,25 @@ SHOWS_OIDS = {"rules"}
 NAMED = ("boolean", "int4", "text", "join", "aggregates", "window", "copy2", "prepare", "transactions", "portals")
 # What those and the others need is made by the first of them; after them what is near to the wire and to types.
 CHOSEN = (
-    "test_setup", *NAMED, "char", "varchar", "int8", "float8", "numeric", "bit", "uuid", "enum", "strings", "date", "time",
-    "timestamptz", "interval", "inet", "json", "jsonb", "arrays", "rangetypes", "xml", "copy", "copyselect", "copydml",
-    "prepared_xacts", "portals_p2", "temp", "namespace", "prepare", "plancache", "limit", "plpgsql", "sequence",
+    "test_setup", *NAMED, "char", "varchar", "int8", "float8", "numeric", "bit", "uuid", "enum", "strings", "date",
+    "time", "timestamptz", "interval", "inet", "json", "jsonb", "arrays", "rangetypes", "xml", "copy", "copyselect",
+    "copydml", "prepared_xacts", "portals_p2", "temp", "namespace", "plancache", "limit", "plpgsql", "sequence",
     "polymorphism", "rowtypes", "returning", "largeobject", "with", "async", "guc", "psql", "psql_crosstab", "errors",
-    "select_into", "subselect", "union", "case", "insert_conflict", "updatable_views", "merge", "lock", "advisory_lock",
-    "privileges", "rowsecurity", "tsearch", "xmlmap", "stats", "event_trigger", "explain",
+    "select_into", "subselect", "union", "case", "insert_conflict", "updatable_views", "merge", "lock",
+    "advisory_lock", "privileges", "rowsecurity", "tsearch", "xmlmap", "event_trigger", "explain",
 )  # fmt: skip
 
 
 def both(doors, server, folder, names):
     """By each door, what psql printed for each of the files, run one after another in one fresh database."""
     files = regression_files()
+
+    def program(door):
+        return {name: transcript(door, files, name, folder) for name in names or schedule(files)}
+
     said = []
     for door in (doors.direct, doors.proxied):
-        chosen = names or schedule(files)
-        said.append(doors.alone(door, lambda by: {name: transcript(by, files, name, folder) for name in chosen}))
+        said.append(doors.alone(door, program))
         server.drop_database(door.database)
         _drop_left_roles(server)
     return said

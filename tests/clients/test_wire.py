@@ -89,9 +89,9 @@ def frames(heard):
 # Sent as it stands; how many ReadyForQuery end the answers (0: the server ends the connection).
 CONVERSATIONS = {
     "portals that are suspended": (
-        [query("BEGIN"), parse("s", "SELECT g FROM generate_series(1, 10) g"), bind("p", "s"), bind("q", "s", binary=True),
-         execute("p", 3), execute("q", 2), describe("P", "p"), execute("p", 3), close("P", "q"), execute("q", 1), SYNC,
-         query("ROLLBACK")], 3),
+        [query("BEGIN"), parse("s", "SELECT g FROM generate_series(1, 10) g"), bind("p", "s"),
+         bind("q", "s", binary=True), execute("p", 3), execute("q", 2), describe("P", "p"), execute("p", 3),
+         close("P", "q"), execute("q", 1), SYNC, query("ROLLBACK")], 3),
     "everything between two syncs is skipped after an error": (
         [parse("", "SELECT 1/0"), bind("", ""), execute(""), parse("", "SELECT 1"), bind("", ""), execute(""), SYNC,
          parse("", "SELECT 2"), bind("", ""), describe("P", ""), execute(""), SYNC], 2),
@@ -101,15 +101,16 @@ CONVERSATIONS = {
          parse("", ""), bind("", ""), describe("P", ""), execute(""), SYNC,
          parse("", "CREATE TEMP TABLE made (a int)"), bind("", ""), describe("P", ""), execute(""), SYNC], 3),
     "closing what is not there": ([close("S", "nothing"), close("P", "nothing"), SYNC], 1),
-    "naming what is not there": ([bind("", "nothing"), SYNC, execute("nothing"), SYNC, describe("S", "nothing"), SYNC], 3),
+    "naming what is not there": (
+        [bind("", "nothing"), SYNC, execute("nothing"), SYNC, describe("S", "nothing"), SYNC], 3),
     "a name taken twice": ([parse("twice", "SELECT 1"), parse("twice", "SELECT 2"), SYNC], 1),
     "too few values": ([parse("", "SELECT $1::int"), bind("", ""), SYNC], 1),
     "a wrong kind in Describe": ([describe("X", ""), SYNC], 1),
     "the fast path": ([message("F", struct.pack("!ihhhi", INT8INC, 1, 1, 1, 8), struct.pack("!qh", 41, 1))], 1),
     "the fast path to nowhere": ([message("F", struct.pack("!ihhh", 1, 0, 0, 0))], 1),
     "copy in with the simple protocol": (
-        [query("CREATE TEMP TABLE c (a int)"), query("COPY c FROM STDIN"), message("d", b"1\n2"), message("d", b"\n3\n"),
-         COPY_DONE, query("SELECT sum(a) FROM c")], 3),
+        [query("CREATE TEMP TABLE c (a int)"), query("COPY c FROM STDIN"), message("d", b"1\n2"),
+         message("d", b"\n3\n"), COPY_DONE, query("SELECT sum(a) FROM c")], 3),
     "copy in that the client fails": (
         [query("CREATE TEMP TABLE c (a int)"), query("COPY c FROM STDIN"), message("d", b"1\n"),
          message("f", "no more of it"), query("SELECT count(*) FROM c")], 3),
@@ -187,7 +188,11 @@ PROTOCOL_3 = 196608
 
 
 def opening(code, *parameters):
-    body = struct.pack("!i", code) + b"".join(word.encode() + b"\0" for word in parameters) + (b"\0" if parameters else b"")
+    body = (
+        struct.pack("!i", code)
+        + b"".join(word.encode() + b"\0" for word in parameters)
+        + (b"\0" if parameters else b"")
+    )
     return struct.pack("!i", len(body) + 4) + body
 
 

@@ -59,6 +59,10 @@ public final class Scenarios {
         Properties all = new Properties();
         all.setProperty("user", System.getenv("PGUSER"));
         all.setProperty("password", System.getenv("PGPASSWORD"));
+        all.setProperty("sslmode", System.getenv("PGSSLMODE"));
+        if (System.getenv("PGSSLROOTCERT") != null) {
+            all.setProperty("sslrootcert", System.getenv("PGSSLROOTCERT"));
+        }
         for (int i = 0; i < properties.length; i += 2) {
             all.setProperty(properties[i], properties[i + 1]);
         }

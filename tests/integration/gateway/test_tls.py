@@ -8,6 +8,7 @@ import shutil
 import socket
 import struct
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import psycopg
@@ -261,14 +262,19 @@ def test_a_client_s_certificate_cannot_pass(ports, authority):
 
 def test_cancellation_passes_tls_on_both_legs(ports, with_tls):
     """Of libpq 17 and newer: the CancelRequest itself is encrypted."""
-    with psycopg.connect(
-        "", host="127.0.0.1", port=ports["same_certificate"], dbname="postgres", user="by_scram", password=PASSWORD,
-        sslmode="require", channel_binding="require", autocommit=True,
-    ) as connection:  # fmt: skip
-        threading.Timer(0.3, connection.cancel_safe).start()
-        with pytest.raises(psycopg.errors.QueryCanceled):
-            connection.execute("SELECT pg_sleep(60)")
-        assert connection.execute("SELECT length(repeat('x', 20000000))").fetchone() == (20_000_000,)
+    choices = {"sslmode": "require", "channel_binding": "require"}
+    target = {"host": "127.0.0.1", "port": ports["same_certificate"], "dbname": "postgres"}
+    with (
+        psycopg.connect("", user="by_scram", password=PASSWORD, autocommit=True, **target, **choices) as connection,
+        psycopg.connect(with_tls.dsn, autocommit=True) as watcher,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        asleep = pool.submit(connection.execute, "SELECT pg_sleep(60)")
+        running = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
+        while watcher.execute(running, [connection.info.backend_pid]).fetchone() == (0,):
+            assert not asleep.done()
+        connection.cancel_safe()
+        assert isinstance(asleep.exception(30), psycopg.errors.QueryCanceled)
         assert len(connection.execute("SELECT repeat('x', 20000000)").fetchone()[0]) == 20_000_000
 
 

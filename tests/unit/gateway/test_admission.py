@@ -29,7 +29,7 @@ def from_afar():
 
 def test_a_client_from_afar_whom_nobody_asked_is_refused(from_afar):
     """To PostgreSQL every client comes from the gateway's address, so that `trust` for it would be trust for all."""
-    with pytest.raises(ClientRefused, match="no password.*TIDEWIRE_GATEWAY_ALLOW_TRUST=true"):
+    with pytest.raises(ClientRefused, match=r"no password.*TIDEWIRE_GATEWAY_ALLOW_TRUST=true"):
         from_afar.asked(demand(OK))
 
 
