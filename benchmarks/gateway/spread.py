@@ -5,8 +5,6 @@ writes the deltas there.
 """
 
 import asyncio
-import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +15,7 @@ import psycopg
 import uvloop
 
 from benchmarks.gateway.bench import Bench, started
+from benchmarks.gateway.tally import Clients, Tally
 from proto.multiset import EMPTY, shifted
 from proto.pgwire.live import Data, Subscribe, Update, encode
 from proto.rows import encode_block
@@ -36,37 +35,6 @@ from services.devstack.ports import free_port
 CONNECTIONS, EACH, ROUNDS, ROWS = 100, 10, 200, 10
 QUERY_ID = bytes(range(16))
 ROW = tuple(b"%d" % column * 8 for column in range(1, 6))
-
-
-class Tally:
-    """The bytes of all connections, and a moment when so many have come."""
-
-    def __init__(self) -> None:
-        self.total, self._wanted = 0, float("inf")
-        self._reached = asyncio.Event()
-
-    def protocol(self) -> "Counting":
-        return Counting(self)
-
-    def add(self, count: int) -> None:
-        self.total += count
-        if self.total >= self._wanted:
-            self._reached.set()
-
-    def expect(self, count: int) -> None:
-        self._wanted = self.total + count
-        self._reached.clear()
-
-    async def arrival(self) -> None:
-        await self._reached.wait()
-
-
-class Counting(asyncio.Protocol):
-    def __init__(self, tally: Tally) -> None:
-        self._tally = tally
-
-    def data_received(self, data: bytes) -> None:
-        self._tally.add(len(data))
 
 
 def rows_of(number: int) -> list[tuple[tuple[bytes, ...], int]]:
@@ -142,16 +110,13 @@ def message_bytes() -> int:
     return len(encode(Data(UUID(int=0), Update.INSERT, tuple(row for row, _ in rows_of(0)))))
 
 
-async def _through_gateway(bench: Bench, sockets: list[socket.socket]) -> tuple[float, float]:
+async def _through_gateway(bench: Bench, clients: Clients) -> tuple[float, float]:
     road, a_round = Road(Kafka(bootstrap=bench.kafka)), CONNECTIONS * EACH * message_bytes()
-    for one in sockets:
-        one.sendall(encode(Subscribe("SELECT * FROM spread")) * EACH)
-    await asyncio.to_thread(road.answer, CONNECTIONS * EACH)
     tally = Tally()
-    for one in sockets:
-        one.setblocking(False)
-        await asyncio.get_running_loop().create_connection(tally.protocol, sock=one)
-    await _quiet(tally)
+    await clients.counted_by(tally)
+    clients.send(encode(Subscribe("SELECT * FROM spread")) * EACH)
+    await asyncio.to_thread(road.answer, CONNECTIONS * EACH)
+    await tally.quiet()
     singles = []
     for number in range(30):
         tally.expect(a_round)
@@ -167,14 +132,6 @@ async def _through_gateway(bench: Bench, sockets: list[socket.socket]) -> tuple[
     took_s = time.perf_counter() - began_s
     road.close()
     return took_s, median(singles[10:])
-
-
-async def _quiet(tally: Tally) -> None:
-    """Acknowledgements and first results have passed by."""
-    before = -1
-    while before != tally.total:
-        before = tally.total
-        await asyncio.sleep(0.5)
 
 
 async def _through_bare(port: int) -> tuple[float, float]:
@@ -213,11 +170,9 @@ def run() -> None:
         with psycopg.connect(bench.server.dsn, autocommit=True) as connection:
             connection.execute("CREATE TABLE spread (id text PRIMARY KEY, a text, b text, c text, d text, e text)")
         dsn = psycopg.conninfo.make_conninfo(bench.server.dsn, port=gateway)
-        logins = [psycopg.connect(dsn, autocommit=True) for _ in range(CONNECTIONS)]
-        sockets = [socket.socket(fileno=os.dup(one.fileno())) for one in logins]
-        ours_s, ours_one_s = uvloop.run(_through_gateway(bench, sockets))
-        for one in logins:
-            one.close()
+        clients = Clients(dsn, CONNECTIONS)
+        ours_s, ours_one_s = uvloop.run(_through_gateway(bench, clients))
+        clients.close()
     messages = CONNECTIONS * EACH * ROUNDS
     print(
         f"{ROUNDS} deltas to {CONNECTIONS * EACH} subscriptions: bare server {messages / bare_s:,.0f} messages/s, "
