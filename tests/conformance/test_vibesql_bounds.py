@@ -10,7 +10,7 @@ from services.gateway.core.switchboard import Switchboard
 from services.gateway.settings import Gateway
 from tests.property.delivered import Client, Worker
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "privileges.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "binary-door.md"
 # V57: upstream's channel of messages for each subscriber, and the share of it from which on he counts as slow.
 CHANNEL, SLOW_PERCENT = 64, 80
 
