@@ -31,7 +31,8 @@ def _sources() -> str:
     stanzas += [_stanza(line) for line in lines if line.startswith("deb ")]
     named = (stanza for stanza in stanzas if codename in _field(stanza, "Suites").split())
     return STANZA_END.join(
-        f"Types: deb-src\nURIs: {_field(stanza, 'URIs')}\nSuites: {codename}\nComponents: {_field(stanza, 'Components')}"
+        f"Types: deb-src\nURIs: {_field(stanza, 'URIs')}\nSuites: {codename}\n"
+        f"Components: {_field(stanza, 'Components')}"
         + (f"\nSigned-By: {key}" if (key := _field(stanza, "Signed-By")) else "")
         for stanza in named
     )
