@@ -49,28 +49,35 @@ class Delivery(RuleBasedStateMachine):
         steps=st.integers(1, 6),
         ring_bytes=st.sampled_from([40, 200, 10_000]),
         total_bytes=st.sampled_from([100, 10_000]),
+        begun=st.lists(st.tuples(st.booleans(), SELECTIVES), min_size=1, max_size=3),
     )
-    def begin(self, keyed, steps, ring_bytes, total_bytes):
+    def begin(self, keyed, steps, ring_bytes, total_bytes, begun):
         self.worker = Worker(keyed=keyed)
         self.limits = RingLimits(steps=steps, bytes=ring_bytes, total_bytes=total_bytes)
         self.board = Switchboard(Limits(max_rows=30, rings=self.limits))
         self.clients, self.told, self.expected = {}, {}, {}
         self.asked, self.behind_gap, self.failed = False, False, False
         self.written = []
+        for wants_lsn, selective in begun:
+            self.connect(wants_lsn)
+            self._subscribe(f"c{len(self.clients) - 1}", selective)
+            self.answer_a_subscribe()
 
     # What the world does.
 
+    @precondition(lambda self: len(self.clients) < 4)
     @rule(wants_lsn=st.booleans())
     def connect(self, wants_lsn):
-        if len(self.clients) < 4:
-            client = Client(keyed=self.worker.keyed)
-            self.clients[f"c{len(self.clients)}"] = client
-            self.board.open(f"c{len(self.clients) - 1}", client, wants_lsn=wants_lsn)
+        name, client = f"c{len(self.clients)}", Client(keyed=self.worker.keyed)
+        self.clients[name] = client
+        self.board.open(name, client, wants_lsn=wants_lsn)
 
     @precondition(lambda self: self.clients)
     @rule(data=st.data(), selective=SELECTIVES)
     def subscribe(self, data, selective):
-        connection = data.draw(st.sampled_from(sorted(self.clients)))
+        self._subscribe(data.draw(st.sampled_from(sorted(self.clients))), selective)
+
+    def _subscribe(self, connection, selective):
         subscription = uuid4()
         self.board.expect(subscription, connection, 1, Rule().overlaid(selective))
         self.expected[subscription] = connection
@@ -100,8 +107,17 @@ class Delivery(RuleBasedStateMachine):
         self.behind_gap = False
 
     @precondition(lambda self: not self.failed)
-    @rule(data=st.data(), lost=st.sampled_from([False] * 9 + [True]))
-    def change(self, data, lost):
+    @rule(data=st.data(), times=st.integers(1, 4))
+    def changes(self, data, times):
+        for _ in range(times):
+            self._change(data, lost=False)
+
+    @precondition(lambda self: not self.failed)
+    @rule(data=st.data(), seldom=st.sampled_from([False, False, True]))
+    def lose_a_delta(self, data, seldom):
+        self._change(data, lost=seldom)
+
+    def _change(self, data, *, lost):
         net = self._net(data)
         records = self.worker.change(net)
         if lost:
@@ -120,8 +136,10 @@ class Delivery(RuleBasedStateMachine):
         self._changed()
         self._deliver(self.worker.full())
 
-    @rule(message=st.sampled_from(["division by zero", "out of range"]))
+    @rule(message=st.sampled_from([None, None, "division by zero", "out of range"]))
     def fail(self, message):
+        if message is None:
+            return
         self.failed = True
         self._deliver(self.worker.error(message=message))
 
@@ -165,7 +183,7 @@ class Delivery(RuleBasedStateMachine):
         told.paused = False
         assert told.client.batches == before
 
-    @precondition(lambda self: self.told)
+    @precondition(lambda self: len(self.told) > 2)
     @rule(data=st.data())
     def unsubscribe(self, data):
         subscription = self._one(data)
@@ -183,7 +201,10 @@ class Delivery(RuleBasedStateMachine):
         slow = sorted(name for name, client in self.clients.items() if client.congested)
         name = data.draw(st.sampled_from(slow))
         self.clients[name].congested = False
+        before = {subscription: self._received(subscription) for subscription in self.told}
         self._perform(self.board.drained(name))
+        # Who was resumed waits for a change.
+        assert all(self._received(one) == before[one] for one, told in self.told.items() if told.waits)
 
     # What must hold.
 
@@ -233,7 +254,7 @@ class Delivery(RuleBasedStateMachine):
 
     def _net(self, data):
         net = {}
-        for _ in range(data.draw(st.integers(0, 3))):
+        for _ in range(data.draw(st.integers(1, 3))):
             row = (data.draw(KEYS), data.draw(VALUES), data.draw(VALUES))
             if self.worker.keyed:
                 before = next((one for one in self.worker.rows if one[0] == row[0]), None)
@@ -282,6 +303,10 @@ class Delivery(RuleBasedStateMachine):
 
     def _one(self, data) -> UUID:
         return data.draw(st.sampled_from(sorted(self.told)))
+
+    def _received(self, subscription):
+        held = self.told[subscription].client.held.get(subscription)
+        return 0 if held is None else len(held.messages)
 
     def _acked(self, subscription):
         return subscription in self.told[subscription].client.held
