@@ -4,7 +4,8 @@ query's state, and all that a client held on the way was committed.
 V19, V27–V30, V32–V34, V42–V49, V53; decision 1.
 """
 
-from uuid import UUID, uuid4
+from collections import Counter
+from uuid import UUID
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -57,7 +58,7 @@ class Delivery(RuleBasedStateMachine):
         self.board = Switchboard(Limits(max_rows=30, rings=self.limits))
         self.clients, self.told, self.expected = {}, {}, {}
         self.asked, self.behind_gap, self.failed = False, False, False
-        self.written = []
+        self.written, self.numbered, self.before_gap = [], 0, None
         for wants_lsn, selective in begun:
             self.connect(wants_lsn)
             self._subscribe(f"c{len(self.clients) - 1}", selective)
@@ -78,7 +79,7 @@ class Delivery(RuleBasedStateMachine):
         self._subscribe(data.draw(st.sampled_from(sorted(self.clients))), selective)
 
     def _subscribe(self, connection, selective):
-        subscription = uuid4()
+        subscription = self._number()
         self.board.expect(subscription, connection, 1, Rule().overlaid(selective))
         self.expected[subscription] = connection
 
@@ -92,6 +93,7 @@ class Delivery(RuleBasedStateMachine):
             return
         self.told[subscription] = Told(self.clients[connection])
         # Recompute tells progress before it answers, so that readers can go on together.
+        self._resynced()
         self._deliver(self.worker.change({}))
         self._deliver(self.worker.snapshot(subscription))
 
@@ -100,11 +102,11 @@ class Delivery(RuleBasedStateMachine):
     def answer_what_was_asked_for(self):
         self.asked = False
         if self.failed:
-            self._deliver(self.worker.failed_snapshot(uuid4()))
+            self._deliver(self.worker.failed_snapshot(self._number()))
             return
+        self._resynced()
         self._deliver(self.worker.change({}))
-        self._deliver(self.worker.snapshot(uuid4()))
-        self.behind_gap = False
+        self._deliver(self.worker.snapshot(self._number()))
 
     @precondition(lambda self: not self.failed)
     @rule(data=st.data(), times=st.integers(1, 4))
@@ -118,9 +120,10 @@ class Delivery(RuleBasedStateMachine):
         self._change(data, lost=seldom)
 
     def _change(self, data, *, lost):
-        net = self._net(data)
+        net, before = self._net(data), Counter(self.worker.rows)
         records = self.worker.change(net)
         if lost:
+            self.before_gap = self.before_gap if self.behind_gap else before
             self.behind_gap = True
             self._deliver(records[:-1])  # of one in parts, the end
             return
@@ -140,7 +143,8 @@ class Delivery(RuleBasedStateMachine):
     def fail(self, message):
         if message is None:
             return
-        self.failed = True
+        self.failed, self.behind_gap = True, False
+        self._changed()
         self._deliver(self.worker.error(message=message))
 
     @precondition(lambda self: self.written)
@@ -303,6 +307,17 @@ class Delivery(RuleBasedStateMachine):
 
     def _one(self, data) -> UUID:
         return data.draw(st.sampled_from(sorted(self.told)))
+
+    def _number(self) -> UUID:
+        """Not a random one: the same draws must lead to the same order."""
+        self.numbered += 1
+        return UUID(int=self.numbered)
+
+    def _resynced(self):
+        """A whole result closes a gap; that is a change if the state is another one than before it."""
+        if self.behind_gap and self.worker.rows != self.before_gap:
+            self._changed()
+        self.behind_gap = False
 
     def _received(self, subscription):
         held = self.told[subscription].client.held.get(subscription)
