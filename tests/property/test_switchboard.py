@@ -150,9 +150,9 @@ class Delivery(RuleBasedStateMachine):
     @precondition(lambda self: self.written)
     @rule(data=st.data())
     def repeat(self, data):
-        """A fan-out that began anew at an earlier offset."""
+        """Fan-outs that began anew at an earlier offset, and may have died again before they came to the end."""
         begin = data.draw(st.integers(0, len(self.written) - 1))
-        self._deliver(self.written[begin:], remember=False)
+        self._deliver(self.written[begin : begin + data.draw(st.sampled_from([1, 3, 1000]))], remember=False)
 
     @precondition(lambda self: self.written)
     @rule()
@@ -185,6 +185,8 @@ class Delivery(RuleBasedStateMachine):
         before = told.client.batches
         assert self.board.resume(subscription, self._connection(subscription)) is told.paused
         told.paused = False
+        if not told.client.congested:
+            self._drained(self._connection(subscription))
         assert told.client.batches == before
 
     @precondition(lambda self: len(self.told) > 2)
@@ -205,10 +207,28 @@ class Delivery(RuleBasedStateMachine):
         slow = sorted(name for name, client in self.clients.items() if client.congested)
         name = data.draw(st.sampled_from(slow))
         self.clients[name].congested = False
+        self._drained(name)
+
+    def _drained(self, name):
+        """Who was resumed waits for a change, also if his client was slow."""
         before = {subscription: self._received(subscription) for subscription in self.told}
         self._perform(self.board.drained(name))
-        # Who was resumed waits for a change.
         assert all(self._received(one) == before[one] for one, told in self.told.items() if told.waits)
+
+    @precondition(lambda self: self.told and not self.failed)
+    @rule(data=st.data(), times=st.integers(1, 5))
+    def sleep_through_changes(self, data, times):
+        self.pause(data)
+        self.changes(data, times)
+        self.resume(data)
+        self.changes(data, 1)
+
+    @precondition(lambda self: self.clients and not self.failed)
+    @rule(data=st.data(), times=st.integers(1, 5))
+    def miss_changes(self, data, times):
+        self.stop_reading(data)
+        self.changes(data, times)
+        self.read_again(data)
 
     # What must hold.
 
@@ -347,6 +367,6 @@ class DeliveryInParts(Delivery):
 
 
 TestDelivery = Delivery.TestCase
-TestDelivery.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)
+TestDelivery.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestDeliveryInParts = DeliveryInParts.TestCase
-TestDeliveryInParts.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestDeliveryInParts.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
