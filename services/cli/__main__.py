@@ -69,9 +69,7 @@ def _parser() -> argparse.ArgumentParser:
 
     watch_parser = commands.add_parser("watch", help="show the live result of a query")
     watch_parser.add_argument("sql", metavar="SELECT", help="the query; $1 … are given by --param")
-    watch_parser.add_argument(
-        "--dsn", help="connection string of a gateway; default: GATEWAY_DSN, or the stack's"
-    )
+    watch_parser.add_argument("--dsn", help="connection string of a gateway; default: GATEWAY_DSN, or the stack's")
     watch_parser.add_argument("--param", action="append", default=[], metavar="VALUE", help="$1, $2, … in their order")
     watch_parser.add_argument("--filter", metavar="CONDITION", help="over the columns of the result, as after WHERE")
     watch_parser.add_argument("--once", action="store_true", help="print the first result and exit")

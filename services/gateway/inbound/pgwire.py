@@ -113,6 +113,8 @@ class PgPort:
         async with self._server.reached() as reached:
             if opening.ended:
                 return
+            if reached.left.done():
+                raise ServerUnreachable("PostgreSQL hung up")
             if isinstance(opened.message, CancelRequest):
                 reached.transport.write(opened.packet)
                 # PostgreSQL hangs up when it has acted; a client takes our hanging up for that.
