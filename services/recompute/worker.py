@@ -116,7 +116,7 @@ class Worker:
         self._tables.close()
 
     def _take_over(self, partitions: tuple[int, ...]) -> None:
-        for partition, emitted in self._deltas.take_over(partitions, self._log.history):
+        for partition, emitted in self._deltas.take_over(partitions, self._log.history).items():
             self._told.update(emitted.states)
             self._telling.answered.add(*emitted.answered)
             self._events.info("partition_taken_over", partition=partition, queries_known=len(emitted.states))
