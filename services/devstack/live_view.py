@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from threading import Event, Thread
 
-from proto.pgwire.live import Ack, Data, FromGateway, Refused, Update
+from proto.pgwire.live import Ack, Data, FromGateway, PartialData, Refused, Update
 from proto.rows import ResultRow
 from services.devstack.live_client import LiveConnection, ServerError
 
@@ -63,6 +63,12 @@ class LiveView:
                     self._show((("  ▸ live ", "1;34"), (f"the result has {len(rows)} rows", "34")))
                 for row in rows:
                     self._apply(update, row)
+            case PartialData(rows=partial_rows):
+                self.messages += 1
+                for partial in partial_rows:
+                    before = self.rows[partial.values[0]]
+                    merged = tuple(partial.values.get(at, value) for at, value in enumerate(before))
+                    self._apply(Update.UPDATE, merged)
 
     def _apply(self, update: Update, row: ResultRow) -> None:
         if update is Update.DELETE:

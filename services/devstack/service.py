@@ -45,7 +45,7 @@ DECLARED = (
     # Not after Kafka: Spark takes longer to start than Kafka does.
     Declaration("recompute", ("postgres",), (KAFKA, POSTGRES, RECOMPUTE_FOLDER, RECOMPUTE_WORKER)),
     Declaration("fanout", ("kafka",), (KAFKA,)),
-    Declaration("gateway", ("postgres", "kafka"), (KAFKA, POSTGRES, GATEWAY_PORT)),
+    Declaration("gateway", ("postgres", "kafka", "redis"), (KAFKA, POSTGRES, REDIS, GATEWAY_PORT)),
 )
 
 

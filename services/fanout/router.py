@@ -1,18 +1,27 @@
 """The loop: subscriptions tell who wants what, deltas are handed on, offsets follow the effect."""
 
+import time
+from collections.abc import Iterable
+
 from proto.streams.deltas import PartitionReader
 from services.chassis.kafka import Kafka
 from services.fanout.core.delivery import Interest
 from services.fanout.inbound.deltas import Deltas, Read
-from services.fanout.inbound.subscriptions import Subscriptions
+from services.fanout.inbound.subscriptions import Heard, Subscriptions
 from services.fanout.metrics import Metrics
 from services.fanout.outbound.deliveries import Deliveries
 
 WAIT_S = 0.02
+# At most so much is handed on twice after a crash; the gateways drop it.
+COMMIT_EVERY_S = 0.5
+SETTLE_S = 0.5
+PARTING_S = 2.0
+# A client waits half a minute for a first result; a refusal older than this has nobody waiting for it.
+REFUSALS_FOR_S = 60.0
 
 
 class Router:
-    """`turn` is called until the process ends."""
+    """`turn` is called until the process ends, or until an error says that a new router may do better."""
 
     def __init__(
         self,
@@ -26,53 +35,74 @@ class Router:
         self._subscriptions, self._deliveries, self._metrics = subscriptions, deliveries, metrics
         self._interest: dict[int, Interest] = {}
         self._fences: dict[int, PartitionReader] = {}
+        # Where to go on, for partitions that are ours; what is before it was sent, but maybe not yet written.
+        self._next: dict[int, int] = {}
+        self._committed_s = time.monotonic()
         self._deltas = Deltas(kafka, session_timeout_ms=session_timeout_ms, on_gain=self._gain, on_loss=self._lose)
 
     @property
     def owns_any(self) -> bool:
         return bool(self._interest)
 
+    @property
+    def trouble(self) -> str | None:
+        return self._deltas.trouble
+
     def turn(self) -> None:
         read = self._deltas.read(WAIT_S)
         # The registry writes a subscription before its query: where a first result is, its subscription is as well.
-        first_results = {one.partition for one in read if one.record.HasField("snapshot")}
-        arrived = self._subscriptions.catch_up(first_results) if first_results else self._subscriptions.at_hand()
-        for number, key, record in arrived:
-            if number in self._interest:
-                refusal = self._interest[number].put(key, record)
-                if refusal is not None:
-                    self._deliveries.send(refusal)
+        first = {one.partition for one in read if one.record.HasField("snapshot") and one.partition in self._interest}
+        self._hear(self._subscriptions.catch_up(first) if first else self._subscriptions.at_hand())
         for one in read:
-            self._hand_on(one)
-        self._deliveries.settle()
-        if read:
-            self._deltas.commit({one.partition: one.offset + 1 for one in read if one.partition in self._interest})
+            if one.partition in self._interest:
+                self._hand_on(one)
+        self._deliveries.poll()
+        if self._next and time.monotonic() - self._committed_s > COMMIT_EVERY_S and self._deliveries.settle(SETTLE_S):
+            self._deltas.commit_soon(self._next)
+            self._next, self._committed_s = {}, time.monotonic()
 
     def close(self) -> None:
+        """Leave what was handed on behind us, as far as Kafka answers."""
+        self._part_from(list(self._next))
         self._deltas.close()
         self._subscriptions.close()
+        self._deliveries.close()
+
+    def _hear(self, arrived: Iterable[Heard]) -> None:
+        for heard in arrived:
+            if heard.partition not in self._interest:
+                continue
+            refusal = self._interest[heard.partition].put(heard.key, heard.record)
+            # Whoever handed it on before us may have died first: it is handed on again while it can matter.
+            if refusal is not None and heard.written_ms / 1000 > time.time() - REFUSALS_FOR_S:
+                self._deliveries.send(refusal)
 
     def _hand_on(self, one: Read) -> None:
         self._metrics.deltas.inc()
-        if one.partition not in self._interest:
-            return
         record = self._fences[one.partition].feed(one.record)
         if record is None:
             self._metrics.void.inc(0 if one.record.HasField("fence") else 1)
-            return
-        for addressed in self._interest[one.partition].route(record):
-            self._deliveries.send(addressed)
-            self._metrics.deliveries.inc()
+        else:
+            for addressed in self._interest[one.partition].route(record):
+                self._deliveries.send(addressed)
+                self._metrics.deliveries.inc()
+        self._next[one.partition] = one.offset + 1
 
     def _gain(self, partitions: list[int]) -> None:
         for number in partitions:
             self._interest[number], self._fences[number] = Interest(), PartitionReader()
         self._subscriptions.add(partitions)
-        for number, key, record in self._subscriptions.catch_up(set(partitions)):
-            self._interest[number].put(key, record)
+        self._hear(self._subscriptions.catch_up(set(partitions)))
 
     def _lose(self, partitions: list[int]) -> None:
+        self._part_from(partitions)
         self._subscriptions.remove(partitions)
         for number in partitions:
             self._interest.pop(number, None)
             self._fences.pop(number, None)
+
+    def _part_from(self, partitions: list[int]) -> None:
+        """So that the next owner need not repeat what we did; it will, if Kafka does not take it from us."""
+        parted = {number: self._next.pop(number) for number in partitions if number in self._next}
+        if parted and self._deliveries.settle(PARTING_S):
+            self._deltas.commit_soon(parted)

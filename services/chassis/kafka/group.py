@@ -108,10 +108,25 @@ class GroupReader:
         except KafkaException as error:
             raise self._failure(error.args[0]) from error
 
+    def commit_soon(self, next_offsets: Mapping[Partition, int]) -> None:
+        """The same without waiting for it: one that fails is made good by the next."""
+        offsets = [self._broker_partition(partition, offset) for partition, offset in next_offsets.items()]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=True)
+        except KafkaException as error:
+            if error.args[0].fatal():
+                raise self._failure(error.args[0]) from error
+
     @property
     def reachable(self) -> bool:
         """Whether the brokers answer, as of the last read."""
         return self._reachability.reachable
+
+    @property
+    def trouble(self) -> str | None:
+        """The client's last complaint while the brokers do not answer."""
+        error = self._reachability.trouble
+        return None if error is None else error.str()
 
     def close(self) -> None:
         """Leave the group; a static member keeps its partitions until its session times out."""

@@ -1,6 +1,6 @@
 """The topic `deltas`, as a member of the group that shares its partitions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -19,7 +19,11 @@ class Read(Struct, frozen=True):
 
 
 class Deltas:
-    """`on_gain` and `on_loss` are called from within `read`, before records of the new partitions come."""
+    """`on_gain` and `on_loss` are called from within `read`, before records of the new partitions come.
+
+    A partition begins where the group committed, or at its beginning; also where that is no longer on the broker, since
+    gateways notice by themselves what they missed.
+    """
 
     def __init__(
         self,
@@ -36,7 +40,11 @@ class Deltas:
             client_id=GROUP,
             on_assign=lambda partitions: on_gain([partition.number for partition in partitions]),
             on_revoke=lambda partitions: on_loss([partition.number for partition in partitions]),
-            extra={"session.timeout.ms": session_timeout_ms, "heartbeat.interval.ms": session_timeout_ms // 4},
+            extra={
+                "session.timeout.ms": session_timeout_ms,
+                "heartbeat.interval.ms": session_timeout_ms // 4,
+                "auto.offset.reset": "earliest",
+            },
         )
 
     def read(self, timeout_s: float) -> list[Read]:
@@ -47,9 +55,13 @@ class Deltas:
             for message in self._reader.read(MESSAGES_A_READ, timeout_s)
         ]
 
-    def commit(self, next_offsets: dict[int, int]) -> None:
-        """Everything before these offsets has been handed on."""
-        self._reader.commit({Partition(DELTAS.name, number): offset for number, offset in next_offsets.items()})
+    def commit_soon(self, next_offsets: Mapping[int, int]) -> None:
+        """Everything before these offsets has been handed on; the group learns it without our waiting."""
+        self._reader.commit_soon({Partition(DELTAS.name, number): offset for number, offset in next_offsets.items()})
+
+    @property
+    def trouble(self) -> str | None:
+        return self._reader.trouble
 
     def close(self) -> None:
         self._reader.close()

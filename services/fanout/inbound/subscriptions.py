@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from confluent_kafka import Message
+from msgspec import Struct
 
 from proto.tidewire.v1.subscriptions_pb2 import SubscriptionRecord
 from proto.topics import SUBSCRIPTIONS
@@ -10,6 +11,15 @@ from services.chassis.kafka import Kafka
 from services.chassis.kafka.partitions import PartitionsReader
 
 CLIENT_ID = "fanout"
+
+
+class Heard(Struct, frozen=True):
+    """A record, or the end of a subscription."""
+
+    partition: int
+    key: bytes
+    record: SubscriptionRecord | None
+    written_ms: int
 
 
 class Subscriptions:
@@ -26,20 +36,20 @@ class Subscriptions:
     def remove(self, partitions: list[int]) -> None:
         self._reader.remove(partitions)
 
-    def at_hand(self) -> Iterator[tuple[int, bytes, SubscriptionRecord | None]]:
-        """What has come: partition, key, record."""
-        return map(_decoded, self._reader.read(0))
+    def at_hand(self) -> Iterator[Heard]:
+        """What has come."""
+        return map(_heard, self._reader.read(0))
 
-    def catch_up(self, partitions: set[int]) -> Iterator[tuple[int, bytes, SubscriptionRecord | None]]:
-        """Everything up to the end that these partitions have now."""
+    def catch_up(self, partitions: set[int]) -> Iterator[Heard]:
+        """Everything up to the end that these partitions have now; records of others come along."""
         ends = {number: self._reader.low_and_high(number)[1] for number in partitions}
-        return map(_decoded, self._reader.read_up_to(ends, while_waiting=self._while_waiting))
+        return map(_heard, self._reader.read_up_to(ends, while_waiting=self._while_waiting))
 
     def close(self) -> None:
         self._reader.close()
 
 
-def _decoded(message: Message) -> tuple[int, bytes, SubscriptionRecord | None]:
+def _heard(message: Message) -> Heard:
     number, key, value = message.partition(), message.key(), message.value()
     assert number is not None and key is not None
-    return number, key, None if value is None else SUBSCRIPTIONS.decode(value)
+    return Heard(number, key, None if value is None else SUBSCRIPTIONS.decode(value), message.timestamp()[1])

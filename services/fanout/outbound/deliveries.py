@@ -1,5 +1,6 @@
 """The topic `deliveries`."""
 
+import time
 from collections.abc import Callable
 
 from proto.topics import DELIVERIES
@@ -7,22 +8,40 @@ from services.chassis.kafka import Kafka, Writer
 from services.fanout.core.delivery import Addressed
 
 CLIENT_ID = "fanout"
-FLUSH_S = 1.0
 
 
 class Deliveries:
-    """Sends in order; `settle` returns when Kafka has everything."""
+    """Sends in order and at once; `settle` waits until Kafka has everything."""
 
     def __init__(self, kafka: Kafka, *, while_waiting: Callable[[], None]) -> None:
         self._writer = Writer(kafka, DELIVERIES.name, client_id=CLIENT_ID, while_waiting=while_waiting)
+        self._settled_s = time.monotonic()
 
     def send(self, addressed: Addressed) -> None:
         self._writer.send(addressed.delivery.SerializeToString(), key=addressed.key, partition=addressed.partition)
 
-    def settle(self) -> None:
-        while self._writer.flush(FLUSH_S):
-            pass
+    def poll(self) -> None:
+        """Hear what was delivered."""
+        self._writer.poll(0)
+        if not self._writer.outstanding:
+            self._settled_s = time.monotonic()
+
+    def settle(self, within_s: float) -> bool:
+        """Wait until Kafka has everything; False if the time is over first."""
+        if self._writer.flush(within_s):
+            return False
+        self._settled_s = time.monotonic()
+        return True
+
+    @property
+    def waiting_s(self) -> float:
+        """How long Kafka has not had everything."""
+        return time.monotonic() - self._settled_s if self._writer.outstanding else 0.0
 
     @property
     def trouble(self) -> str | None:
         return self._writer.trouble
+
+    def close(self) -> None:
+        """What Kafka does not have will be read and sent again."""
+        self._writer.close()
