@@ -22,6 +22,7 @@ SECTIONS = (
     "registry",
     "recompute",
     "source",
+    "replica",
     "fanout",
     "gateway",
     "subscriptions",

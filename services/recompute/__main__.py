@@ -96,7 +96,9 @@ def _worker(
         with connect(settings.postgres, application_name=APPLICATION_NAME) as connection:
             return barrier.emit(connection)
 
-    tables = Tables(spark, settings.postgres, settings.kafka, commit_log, folder / "tables", log)
+    tables = Tables(
+        spark, settings.postgres, settings.kafka, commit_log, folder / "tables", log, limits=settings.replica
+    )
     telling = Telling(deltas, commit_log, metrics, emit_barrier=emit_barrier, barrier_wait_s=own.barrier_wait_s)
     return Worker(
         queries=queries,

@@ -9,6 +9,7 @@ from services.chassis.health import Http
 from services.chassis.kafka import Kafka
 from services.chassis.postgres import Postgres
 from services.recompute.core.budget import Budget
+from services.recompute.core.limits import Limits
 
 
 class Recompute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,4 +46,5 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kafka: Kafka
     recompute: Recompute = Recompute()
     source: Budget = Budget()
+    replica: Limits = Limits()
     http: Http = Http()

@@ -15,6 +15,7 @@ from services.chassis.kafka import Kafka
 from services.chassis.postgres import Postgres, PostgresUnreachable
 from services.recompute.core.catalog import Table
 from services.recompute.core.changed import NOTHING, Changes, Diverged
+from services.recompute.core.limits import Limits
 from services.recompute.core.schema_marks import read_mark
 from services.recompute.core.storage import Unstorable
 from services.recompute.held import Held, Phase
@@ -24,7 +25,7 @@ from services.recompute.inbound.origin import Origin
 from services.recompute.loads import BY_DRIVER_BYTES, Loaded, Loads, Unfit
 from services.recompute.outbound.checkpoints import Checkpoints
 from services.recompute.outbound.session import Spark
-from services.recompute.upkeep import Limits, Upkeep
+from services.recompute.upkeep import Upkeep
 
 # A table that does not fit its log so often within this time is left to PostgreSQL.
 MOST_RELOADS = 3
@@ -69,7 +70,7 @@ class Tables:
             kafka,
             checkpoints,
             origin,
-            in_memory_rows=limits.in_memory,
+            in_memory_rows=limits.in_memory_rows,
             by_driver_bytes=by_driver_bytes,
         )
         self._upkeep = Upkeep(self._session, checkpoints, origin, log, limits, events, clock)

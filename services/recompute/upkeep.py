@@ -13,6 +13,7 @@ from structlog.typing import FilteringBoundLogger
 
 from proto.positions import Lsn
 from services.chassis.postgres import PostgresUnreachable
+from services.recompute.core.limits import Limits
 from services.recompute.held import Held, Phase
 from services.recompute.inbound.changes import CommitLog
 from services.recompute.inbound.origin import Origin
@@ -23,17 +24,6 @@ from services.recompute.outbound.checkpoints import Checkpoint, Checkpoints
 SHARE_OF_BASE = 10
 # After a failure, of the disk or of Spark, the next attempt waits.
 REST_S = 30.0
-
-
-class Limits(Struct, frozen=True, kw_only=True):
-    """Numbers of rows."""
-
-    # A table up to this is kept in the driver's memory alone.
-    in_memory: int = 2_000
-    # An overlay up to this is never made a base.
-    overlay: int = 20_000
-    # A table from this on is worth a checkpoint.
-    checkpoint: int = 50_000
 
 
 class Work(Struct, frozen=True):
@@ -84,11 +74,11 @@ class Upkeep:
 
     def _is_rebase_due(self, held: Held) -> bool:
         if held.is_in_memory:
-            return held.overlay_rows > 2 * self._limits.in_memory
-        return held.overlay_rows > max(self._limits.overlay, held.base_rows // SHARE_OF_BASE)
+            return held.overlay_rows > 2 * self._limits.in_memory_rows
+        return held.overlay_rows > max(self._limits.overlay_rows, held.base_rows // SHARE_OF_BASE)
 
     def _is_checkpoint_due(self, held: Held) -> bool:
-        return not held.is_checkpointed and held.base_rows >= self._limits.checkpoint and not held.is_in_memory
+        return not held.is_checkpointed and held.base_rows >= self._limits.checkpoint_rows and not held.is_in_memory
 
     def _begin(self, held: Held) -> None:
         is_rebase = self._is_rebase_due(held)

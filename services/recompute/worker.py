@@ -116,7 +116,7 @@ class Worker:
         self._tables.close()
 
     def _take_over(self, partitions: tuple[int, ...]) -> None:
-        for partition, emitted in self._deltas.take_over(partitions, self._log.history):
+        for partition, emitted in self._deltas.take_over(partitions, self._log.history).items():
             self._told.update(emitted.states)
             self._telling.answered.add(*emitted.answered)
             self._events.info("partition_taken_over", partition=partition, queries_known=len(emitted.states))
@@ -287,16 +287,13 @@ class Worker:
             self._note(commit)
 
     def _note(self, commit: Commit) -> None:
-        touched: dict[bytes, tuple[LiveTemplate, bool]] = {}
+        rows = [event for event in commit.events if isinstance(event, RowChanged)]
+        touched = {template.id: (template, False) for template in self._interest.concerned_by(rows)}
         for event in commit.events:
-            if isinstance(event, SchemaChanged):
-                continue
-            if isinstance(event, RowChanged):
-                concerned, resets = self._interest.concerned_by(event), False
-            else:
-                concerned, resets = self._interest.readers(event.relation.oid), isinstance(event, Truncated)
-            for template in concerned:
-                touched[template.id] = (template, resets or touched.get(template.id, (template, False))[1])
+            if not isinstance(event, RowChanged | SchemaChanged):
+                for template in self._interest.readers(event.relation.oid):
+                    resets = isinstance(event, Truncated) or touched.get(template.id, (template, False))[1]
+                    touched[template.id] = (template, resets)
         for mark in commit.ddl:
             for template in self._schema_changed(mark):
                 touched[template.id] = (template, True)

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from tests.oracle.dice import Dice
-from tests.oracle.values import DATE, INT4, INT8, KINDS, TEXT, UUID, Kind
+from tests.oracle.values import BODY, DATE, INT4, INT8, KINDS, TEXT, UUID, Kind
 
 ROWS = (6, 14)
 
@@ -91,6 +91,8 @@ def _keyed(dice: Dice, statements: list[str]) -> Relation:
         columns.append(Column("g", INT4, generated=True))
         definitions += ", g integer GENERATED ALWAYS AS (id * 2 + coalesce(k, 0) % 5) STORED"
     statements.append(f"CREATE TABLE t1 ({definitions}, PRIMARY KEY (id))")
+    if dice.chance(35):
+        columns.append(_body(statements, "t1"))
     if dice.chance(30):
         statements.append("CREATE INDEX ON t1 (k)")
     return Relation("t1", tuple(columns), ("id",))
@@ -99,6 +101,8 @@ def _keyed(dice: Dice, statements: list[str]) -> Relation:
 def _keyless(dice: Dice, statements: list[str]) -> Relation:
     columns = [Column("k", INT4), *_columns(dice, 3, 5)]
     statements.append(f"CREATE TABLE t2 ({_definitions(columns)})")
+    if dice.chance(20):
+        columns.append(_body(statements, "t2"))
     return Relation("t2", tuple(columns))
 
 
@@ -107,7 +111,15 @@ def _composite(dice: Dice, statements: list[str]) -> Relation:
     columns = [Column("a", INT4), Column("b", second), Column("k", INT4), *_columns(dice, 3, 5)]
     name = dice.one(("t3", '"Order Lines"'))
     statements.append(f"CREATE TABLE {name} ({_definitions(columns)}, PRIMARY KEY (a, b))")
+    if dice.chance(35):
+        columns.append(_body(statements, name))
     return Relation(name, tuple(columns), ("a", "b"))
+
+
+def _body(statements: list[str], table: str) -> Column:
+    statements.append(f"ALTER TABLE {table} ADD body text")
+    statements.append(f"ALTER TABLE {table} ALTER body SET STORAGE EXTERNAL")
+    return Column("body", BODY)
 
 
 def _partitioned(dice: Dice, statements: list[str]) -> Relation:

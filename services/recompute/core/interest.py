@@ -37,14 +37,14 @@ class Interest:
     def tables(self) -> frozenset[int]:
         return frozenset(self._readers)
 
-    def concerned_by(self, event: RowChanged) -> Iterable[LiveTemplate]:
-        readers = self._readers.get(event.relation.oid)
-        if not readers:
-            return []
-        changed = _changed_columns(event)
-        if changed is None:
-            return [template for template, _ in readers.values()]
-        return [template for template, columns in readers.values() if columns & changed]
+    def concerned_by(self, events: Iterable[RowChanged]) -> Iterable[LiveTemplate]:
+        """The templates that some of these changes concern; changes of one kind are looked at once."""
+        concerned: dict[bytes, LiveTemplate] = {}
+        for oid, changed in {(event.relation.oid, _changed_columns(event)) for event in events}:
+            for template, columns in self._readers.get(oid, {}).values():
+                if changed is None or columns & changed:
+                    concerned[template.id] = template
+        return concerned.values()
 
 
 def _changed_columns(event: RowChanged) -> frozenset[str] | None:

@@ -22,7 +22,7 @@ FORMAT = "tidewire_copy"
 UNSTORABLE = "a value cannot be held by Spark"
 BLOCK_BYTES = 4 << 20
 # A task copies about so much; smaller ones let ticks in between, larger ones save connections.
-PART_BYTES = 32 << 20
+PART_BYTES = 8 << 20
 # Not longer than the load takes; a transaction that holds a snapshot must not be cut by somebody's defaults.
 _ENDLESS = """
 SELECT set_config(name, '0', false) FROM pg_settings

@@ -1,7 +1,7 @@
 """The topic `deltas`: our fence in each partition that we own, what stands before it, and what we append."""
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from proto.partitions import partition_of
 from proto.streams.fencing import Writer as Identity
@@ -12,7 +12,7 @@ from services.chassis.kafka import Kafka, Writer
 from services.chassis.kafka.partitions import PartitionsReader
 from services.recompute.core.emitted import Emitted
 from services.recompute.core.result import State
-from services.recompute.outbound.emitted_checkpoints import Checkpoint, EmittedCheckpoints, digest
+from services.recompute.outbound.emitted_checkpoints import EmittedCheckpoints, digest
 
 CLIENT_ID = "recompute"
 FENCE_WAIT_S = 1.0
@@ -49,14 +49,25 @@ class Deltas:
         self._epochs: dict[int, int] = {}
         self._written: dict[int, Written] = {}
 
-    def take_over(self, partitions: Iterable[int], history: int) -> Iterator[tuple[int, Emitted]]:
-        """Fence each partition, and give what stands before our fence in it."""
+    def take_over(self, partitions: Iterable[int], history: int) -> dict[int, Emitted]:
+        """Fence these partitions, and give what stands before our fence in each."""
         reader = PartitionsReader(self._kafka, DELTAS.name, client_id=CLIENT_ID)
         try:
-            for partition in partitions:
-                yield partition, self._take_over(reader, partition, history)
+            bounds = {number: reader.low_and_high(number) for number in partitions}
+            begun = self._restored(reader, bounds)
+            emitted = {number: states for number, (states, _) in begun.items()}
+            reader.add({number: begin for number, (_, begin) in begun.items()})
+            self._fold(reader, {number: high for number, (_, high) in bounds.items()}, emitted)
+            while unfenced := [number for number in emitted if not self._is_fenced(number, emitted[number])]:
+                for number in unfenced:
+                    self._epochs[number] = emitted[number].epoch + 1
+                self._fold(reader, self._fence(unfenced, history), emitted)
         finally:
             reader.close()
+        for number, (_, begin) in begun.items():
+            self._written[number] = Written()
+            self._written[number].records = bounds[number][1] - begin
+        return emitted
 
     def append(self, deltas: Iterable[Delta]) -> int:
         """Tell all readers of a query; returns how many records it took."""
@@ -108,54 +119,64 @@ class Deltas:
     def trouble(self) -> str | None:
         return self._writer.trouble
 
-    def _take_over(self, reader: PartitionsReader, partition: int, history: int) -> Emitted:
-        low, high = reader.low_and_high(partition)
-        emitted, begin = self._restored(reader, partition, low, high)
-        reader.add({partition: begin})
-        self._fold(reader, partition, high, emitted)
-        while emitted.fencing.in_force != Identity(self._epochs.get(partition, 0), self._number):
-            self._epochs[partition] = emitted.epoch + 1
-            self._fold(reader, partition, self._fence(partition, history) + 1, emitted)
-        reader.remove([partition])
-        self._written[partition] = Written()
-        self._written[partition].records = high - begin
-        return emitted
+    def _is_fenced(self, partition: int, emitted: Emitted) -> bool:
+        return emitted.fencing.in_force == Identity(self._epochs.get(partition, 0), self._number)
 
-    def _restored(self, reader: PartitionsReader, partition: int, low: int, high: int) -> tuple[Emitted, int]:
-        """The state of the last checkpoint and the offset behind it, or nothing and the topic's beginning."""
-        saved = self._checkpoints.read(partition)
-        if saved is not None and low <= saved.offset < high and self._is_of(saved, reader, partition):
-            return Emitted(saved.restored(), saved.answered), saved.offset
-        return Emitted(), low
+    def _restored(
+        self, reader: PartitionsReader, bounds: Mapping[int, tuple[int, int]]
+    ) -> dict[int, tuple[Emitted, int]]:
+        """The state of each last checkpoint and the offset behind it, or nothing and the topic's beginning."""
+        saved = {number: self._checkpoints.read(number) for number in bounds}
+        fitting = {
+            number: checkpoint
+            for number, (low, high) in bounds.items()
+            if (checkpoint := saved[number]) is not None and low <= checkpoint.offset < high
+        }
+        digests = self._digests(reader, {number: checkpoint.offset for number, checkpoint in fitting.items()})
+        restored = {number: one for number, one in fitting.items() if digests.get(number) == one.digest}
+        return {
+            number: (Emitted(one.restored(), one.answered), one.offset)
+            if (one := restored.get(number)) is not None
+            else (Emitted(), low)
+            for number, (low, _) in bounds.items()
+        }
 
-    def _is_of(self, saved: Checkpoint, reader: PartitionsReader, partition: int) -> bool:
-        reader.add({partition: saved.offset})
+    def _digests(self, reader: PartitionsReader, offsets: Mapping[int, int]) -> dict[int, bytes]:
+        """Of the records at these offsets; the topic may be another one than that which a checkpoint was made of."""
+        reader.add(offsets)
         try:
-            ends = {partition: saved.offset + 1}
-            for message in reader.read_up_to(ends, while_waiting=self._while_waiting):
-                if message.offset() == saved.offset:
-                    return digest(message.value() or b"") == saved.digest
-            return False
+            ends = {number: offset + 1 for number, offset in offsets.items()}
+            return {
+                number: digest(message.value() or b"")
+                for message in reader.read_up_to(ends, while_waiting=self._while_waiting)
+                if (number := message.partition()) is not None and message.offset() == offsets[number]
+            }
         finally:
-            reader.remove([partition])
+            reader.remove(list(offsets))
 
-    def _fold(self, reader: PartitionsReader, partition: int, end: int, emitted: Emitted) -> None:
-        for message in reader.read_up_to({partition: end}, while_waiting=self._while_waiting):
-            value = message.value()
-            assert value is not None
-            emitted.feed(DELTAS.decode(value))
+    def _fold(self, reader: PartitionsReader, ends: Mapping[int, int], emitted: Mapping[int, Emitted]) -> None:
+        for message in reader.read_up_to(ends, while_waiting=self._while_waiting):
+            number, value = message.partition(), message.value()
+            assert number is not None and value is not None
+            emitted[number].feed(DELTAS.decode(value))
 
-    def _fence(self, partition: int, history: int) -> int:
-        fence = DeltaRecord(
-            epoch=self._epochs[partition],
-            writer=self._number,
-            fence=DeltaFence(worker_id=self._worker_id, history=history),
-        )
-        offsets: list[int] = []
-        self._writer.send(fence.SerializeToString(), partition=partition, on_delivered=offsets.append)
-        while not offsets:
+    def _fence(self, partitions: Sequence[int], history: int) -> dict[int, int]:
+        """A fence of ours in each; gives the offsets behind them."""
+        offsets: dict[int, int] = {}
+        for number in partitions:
+            fence = DeltaRecord(
+                epoch=self._epochs[number],
+                writer=self._number,
+                fence=DeltaFence(worker_id=self._worker_id, history=history),
+            )
+
+            def delivered(offset: int, number: int = number) -> None:
+                offsets[number] = offset + 1
+
+            self._writer.send(fence.SerializeToString(), partition=number, on_delivered=delivered)
+        while len(offsets) < len(partitions):
             self._writer.flush(FENCE_WAIT_S)
-        return offsets[0]
+        return offsets
 
     def _send(self, record: DeltaRecord, query_id: bytes) -> int:
         partition = partition_of(query_id)

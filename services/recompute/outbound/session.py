@@ -61,8 +61,11 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.task.maxFailures": "1",
-    # A tick does not wait behind a load.
+    # A tick does not wait behind a load. No task is stopped for it, though: those that copy, compact and read back a
+    # table have parts that take a fraction of a second.
     "spark.scheduler.mode": "FAIR",
+    "spark.sql.files.maxPartitionBytes": "2m",
+    "spark.sql.files.openCostInBytes": "1k",
     # Nobody reads the text of a plan, and that of a hundred templates is long.
     "spark.sql.maxPlanStringLength": "1000",
 }

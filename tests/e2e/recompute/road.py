@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import psycopg
+from msgspec.structs import asdict
 from psycopg import pq
 
 from proto.partitions import PARTITIONS, partition_of
@@ -23,6 +24,7 @@ from services.chassis import barrier
 from services.chassis.kafka import Kafka, Writer, ensure_topics
 from services.chassis.kafka.partitions import PartitionsReader
 from services.devstack.home import last_lines
+from services.recompute.core.limits import Limits
 from services.registry.core.identity import query_of
 from tests.e2e.recompute.follower import Follower
 from tests.e2e.recompute.worker import WorkerProcess
@@ -32,6 +34,7 @@ SUPERUSER = "postgres"
 PLAIN = TextSettings(
     time_zone="UTC", date_style="ISO, MDY", interval_style="postgres", bytea_output="hex", extra_float_digits=1
 )
+_LIMITS = Limits()
 # As long as a busy machine may take for anything that is not broken.
 PATIENCE_S = 120.0
 
@@ -69,7 +72,9 @@ class Road:
         self._asking = psycopg.connect(dsn, autocommit=True)
         self.fences_read = 0
 
-    def start_worker(self, name: str = "one", *, statement_timeout_ms: int = 5000, **settings: str) -> WorkerProcess:
+    def start_worker(
+        self, name: str = "one", *, statement_timeout_ms: int = 5000, limits: Limits = _LIMITS, **settings: str
+    ) -> WorkerProcess:
         """A worker that keeps its name and folder over restarts; it may not be ready yet."""
         own = {
             "master": "local[2]",
@@ -86,6 +91,7 @@ class Road:
             "TIDEWIRE_KAFKA_BOOTSTRAP": self.kafka.bootstrap,
             "TIDEWIRE_KAFKA_TOPIC_PREFIX": self.kafka.topic_prefix,
             **{f"TIDEWIRE_RECOMPUTE_{key.upper()}": value for key, value in own.items()},
+            **{f"TIDEWIRE_REPLICA_{key.upper()}": str(rows) for key, rows in asdict(limits).items()},
             "TIDEWIRE_SOURCE_STATEMENT_TIMEOUT_MS": str(statement_timeout_ms),
             "TIDEWIRE_SOURCE_CONCURRENCY": "2",
         }

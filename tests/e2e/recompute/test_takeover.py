@@ -10,6 +10,10 @@ import pytest
 
 KILLS = 3
 ROWS = 30
+# From a kill until the last query of the dead worker tells something new: without and with a warm standby.
+RESTARTED_S, STANDBY_S = 30.0, 10.0
+# Spark starts within this on a machine that has time for it; one that needs longer is given as much more for the rest.
+SPARK_START_S = 10.0
 
 
 class Writing:
@@ -73,9 +77,8 @@ def everyone_moves_on(road, connection, followers, what, within_s=240):
     )
 
 
-def first_new_delta(road, followers, steps, within_s=240):
+def first_new_delta(road, followers, steps, began, within_s=240):
     """How long until each follower was told something beyond `steps`: the first of them and the last, in seconds."""
-    began = time.monotonic()
     first = []
 
     def all_told():
@@ -92,6 +95,10 @@ def spark_start_s(worker, started_at):
     """How long Spark itself took to start in this worker: the measure of what this machine can do now."""
     (line,) = worker.said("spark_started")[:1]
     return (datetime.datetime.fromisoformat(line["time"]) - started_at).total_seconds()
+
+
+def allowed_s(seconds, start_s):
+    return seconds * max(1.0, start_s / SPARK_START_S)
 
 
 def now():
@@ -122,17 +129,18 @@ def test_kills_at_any_point_leave_neither_gap_nor_repeat(road, connection, table
         for number in range(KILLS):
             later = time.monotonic() + dice.uniform(0, 2)
             road.until(lambda later=later: time.monotonic() > later, "a random moment")
+            killed_s = time.monotonic()
             road.worker.kill()
             road.pump(0.5)  # what it had written last
             steps, started_at = [len(one.seen) for one in followers], now()
             worker = road.start_worker()
-            first_s, all_s = first_new_delta(road, followers, steps)
+            first_s, all_s = first_new_delta(road, followers, steps, killed_s)
             start_s = spark_start_s(worker, started_at)
             print(
                 f"kill {number + 1}: first new delta after {first_s:.1f} s, of all {len(followers)} queries after "
                 f"{all_s:.1f} s; Spark itself took {start_s:.1f} s"
             )
-            assert first_s < 3 * start_s + 20
+            assert all_s < allowed_s(RESTARTED_S, start_s)
         everyone_moves_on(road, connection, followers, "deltas after the last kill")
     road.holds(*followers)
     only_nets(followers)
@@ -154,16 +162,17 @@ def test_workers_that_come_stall_and_wake_leave_neither_gap_nor_repeat(road, con
         road.until(lambda: templates <= {line["template"] for line in two.said("query_planned")}, "its warm plans")
 
         # The first is killed: the second has all plans and tables.
+        killed_s = time.monotonic()
         one.kill()
         road.pump(0.5)
         steps = [len(follower.seen) for follower in followers]
-        first_s, all_s = first_new_delta(road, followers, steps)
+        first_s, all_s = first_new_delta(road, followers, steps, killed_s)
         print(
             f"warm standby: first new delta after {first_s:.1f} s, of all {len(followers)} queries after "
             f"{all_s:.1f} s; Spark itself took {start_s:.1f} s"
         )
-        # The group waits six seconds for the dead.
-        assert all_s < 3 * start_s + 20
+        # The group waits six seconds for the dead; the first new delta may be of a query that the second had anyway.
+        assert all_s < allowed_s(STANDBY_S, start_s)
 
         # It comes again, and the second stalls in the middle of its work.
         one = road.start_worker("one")

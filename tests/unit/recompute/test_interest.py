@@ -46,13 +46,13 @@ def test_a_change_of_columns_that_are_not_read_concerns_nobody(before, after, co
     interest = Interest()
     interest.set(template(1, 0, 1))
     interest.set(template(2, 2))
-    assert {one.id[0] for one in interest.concerned_by(change(before, after))} == concerned
+    assert {one.id[0] for one in interest.concerned_by([change(before, after)])} == concerned
 
 
 def test_a_new_plan_replaces_what_the_old_one_read():
     interest = Interest()
     interest.set(template(1, 1))
     interest.set(template(1, 2))
-    assert list(interest.concerned_by(change((b"1", b"2", b"3"), (b"1", b"9", b"3")))) == []
+    assert list(interest.concerned_by([change((b"1", b"2", b"3"), (b"1", b"9", b"3"))])) == []
     interest.forget(b"\x01")
     assert interest.tables() == frozenset()

@@ -17,11 +17,11 @@ from services.chassis.kafka import ensure_topics
 from services.chassis.postgres import Postgres
 from services.recompute.core import rendering, storage
 from services.recompute.core.catalog import Collation, Column, PgType, Table
+from services.recompute.core.limits import Limits
 from services.recompute.core.rendering import PINNED
 from services.recompute.inbound.changes import CommitLog
 from services.recompute.outbound.session import Spark
 from services.recompute.tables import Tables
-from services.recompute.upkeep import Limits
 from tests.fixtures.capture import CapturedDatabase
 
 WITHIN_S = 120.0
@@ -55,7 +55,7 @@ class Replicas:
             self.log,
             folder,
             structlog.wrap_logger(None, processors=[self._note], wrapper_class=structlog.BoundLogger),
-            limits=limits or Limits(in_memory=0),
+            limits=limits or Limits(in_memory_rows=0),
             part_bytes=part_bytes,
             by_driver_bytes=by_driver_bytes,
         )

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proto.topics import CHANGES
-from services.recompute.upkeep import Limits
+from services.recompute.core.limits import Limits
 
 # Everything is compacted as soon as there is a little to compact.
-EAGER = Limits(in_memory=0, overlay=8, checkpoint=1)
+EAGER = Limits(in_memory_rows=0, overlay_rows=8, checkpoint_rows=1)
 STATEMENTS = (
     "INSERT INTO {0} (id, v, large) SELECT n, 'i{1}', repeat('z{1}', 1500) FROM generate_series({1}, {1} + 3) n "
     "WHERE n NOT IN (SELECT id FROM {0})",

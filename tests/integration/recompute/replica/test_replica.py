@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.recompute.upkeep import Limits
+from services.recompute.core.limits import Limits
 
 
 def is_same(replicas, watched, table):
@@ -80,7 +80,7 @@ def test_truncate_counts_in_its_place_among_the_changes_of_its_transaction(repli
 
 
 def test_a_small_table_is_held_in_memory_until_it_grows(spark, watched, tmp_path, make_replicas):
-    replicas = make_replicas(limits=Limits(in_memory=50, overlay=50, checkpoint=10_000))
+    replicas = make_replicas(limits=Limits(in_memory_rows=50, overlay_rows=50, checkpoint_rows=10_000))
     keyed, keyless = watched.create("id int PRIMARY KEY, v text"), watched.create("id int, v text")
     for table in (keyed, keyless):
         watched.execute(f"INSERT INTO {table.name} SELECT n, 'v' FROM generate_series(1, 20) n")
