@@ -40,6 +40,7 @@ def stack(made_stack: Stack) -> Stack:
     return made_stack
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """The JVM does not outlive these tests: the rest of the run needs the machine."""
     if nextitem is None or FOLDER not in nextitem.path.parents:

@@ -11,7 +11,7 @@ from proto.pgwire.framing import Frame
 from proto.pgwire.live import BACKEND_TYPES, Ack, Data, FromGateway, Refused, Subscribe, Update, decode_from_gateway
 from tests.fixtures.wire import WireClient
 
-PATIENCE_S = 60.0
+PATIENCE_S = 30.0
 _COUNT = struct.Struct("!h")
 _LIMIT = struct.Struct("!i")
 

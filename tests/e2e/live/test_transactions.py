@@ -89,7 +89,7 @@ SCRIPTS = {
         Step((GOOD, query("ROLLBACK")), "CZ"),
     ],
     "in an aborted transaction": [
-        Step((query("BEGIN; SAVEPOINT s"), query("SELECT 1 / 0")), "CCZTEZ"),
+        Step((query("BEGIN; SAVEPOINT s"), query("SELECT 1 / 0")), "CCZEZ"),
         Step((GOOD,), ""),
         Step((GOOD, COUNT, GOOD), "EZ"),
         Step((query("ROLLBACK TO s"), GOOD, COUNT), "CZTDCZ"),
@@ -133,10 +133,10 @@ SCRIPTS = {
     ],
     "with what the session keeps": [
         Step((query("PREPARE p AS SELECT $1::int + 1"), query("CREATE TEMP TABLE mine (n int)"), GOOD), "CZCZ"),
-        Step((query("SET search_path = pg_temp, public; SET bytea_output = escape"), GOOD), "CCZ"),
+        Step((query("SET search_path = pg_temp, public; SET bytea_output = escape"), GOOD), "CCSZ"),
         Step((query("EXECUTE p(4)"), query("SHOW search_path"), query(r"SELECT '\x6100'::bytea")), "TDCZTDCZTDCZ"),
         Step((query("SELECT count(*) FROM pg_prepared_statements"), GOOD), "TDCZ"),
-        Step((query("SELECT count(*) FROM pg_cursors"), query("DISCARD ALL"), GOOD), "TDCZSSCZ"),
+        Step((query("SELECT count(*) FROM pg_cursors"), query("DISCARD ALL"), GOOD), "TDCZCSZ"),
     ],
 }
 
