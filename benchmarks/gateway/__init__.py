@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from benchmarks.gateway import proxied
+from benchmarks.gateway import live, proxied, spread
 
 # What `--only` chooses from, in the order in which they run.
-PARTS: dict[str, Callable[[], None]] = {"proxied": proxied.run}
+PARTS: dict[str, Callable[[], None]] = {"proxied": proxied.run, "spread": spread.run, "live": live.run}
 
 
 def run(only: list[str]) -> None:

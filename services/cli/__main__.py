@@ -14,10 +14,12 @@ from services.chassis.kafka import Kafka
 from services.chassis.postgres import Postgres
 from services.chassis.run import exit_code
 from services.chassis.settings import BadSetting, load
-from services.cli import doctor, tail, uninstall
+from services.cli import doctor, tail, uninstall, watch
 
 ENDPOINTS = Path(".tidewire") / "endpoints.json"
 START_HELP = "the log's beginning, only what comes from now on (default), or the change with this seq"
+# Of the command line only: a gateway does not know it.
+GATEWAY = "TIDEWIRE_GATEWAY_DSN"
 CHECKOUT = Path(__file__).parents[2]
 
 
@@ -52,8 +54,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tidewire",
         description="Look at a Tidewire and at the database that it watches.",
-        epilog="Addresses come from TIDEWIRE_KAFKA_* and TIDEWIRE_POSTGRES_DSN, else from a stack started by `make up` "
-        "in this folder, one above, or the checkout that the command was installed from.",
+        epilog="Addresses come from TIDEWIRE_KAFKA_*, TIDEWIRE_POSTGRES_DSN and TIDEWIRE_GATEWAY_DSN, else from a "
+        "stack started by `make up` in this folder, one above, or the checkout that the command was installed from.",
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
@@ -64,6 +66,18 @@ def _parser() -> argparse.ArgumentParser:
     tail_parser.add_argument("--exit-at-end", action="store_true", help="stop at what is now the end of the log")
     tail_parser.add_argument("--json", action="store_true", help="a JSON object a change; notes go to standard error")
     tail_parser.set_defaults(run=_tail)
+
+    watch_parser = commands.add_parser("watch", help="show the live result of a query")
+    watch_parser.add_argument("sql", metavar="SELECT", help="the query; $1 … are given by --param")
+    watch_parser.add_argument(
+        "--dsn", help="connection string of a gateway; default: TIDEWIRE_GATEWAY_DSN, or the stack's"
+    )
+    watch_parser.add_argument("--param", action="append", default=[], metavar="VALUE", help="$1, $2, … in their order")
+    watch_parser.add_argument("--filter", metavar="CONDITION", help="over the columns of the result, as after WHERE")
+    watch_parser.add_argument("--once", action="store_true", help="print the first result and exit")
+    watch_parser.add_argument("--for", dest="for_s", type=float, metavar="SECONDS", help="exit after this time")
+    watch_parser.add_argument("--json", action="store_true", help="a JSON object a change, the first result first")
+    watch_parser.set_defaults(run=_watch)
 
     doctor_parser = commands.add_parser("doctor", help="check a database and say what to do")
     doctor_parser.add_argument("--dsn", help="connection string; default: the database of the settings")
@@ -93,7 +107,11 @@ def _environment(environ: Mapping[str, str]) -> Mapping[str, str]:
         if path.is_file():
             endpoints = json.loads(path.read_text())
             break
-    found = {"TIDEWIRE_KAFKA_BOOTSTRAP": endpoints.get("kafka"), "TIDEWIRE_POSTGRES_DSN": endpoints.get("postgres")}
+    found = {
+        "TIDEWIRE_KAFKA_BOOTSTRAP": endpoints.get("kafka"),
+        "TIDEWIRE_POSTGRES_DSN": endpoints.get("postgres"),
+        GATEWAY: endpoints.get("gateway_pg"),
+    }
     return {**{name: value for name, value in found.items() if value}, **environ}
 
 
@@ -103,6 +121,20 @@ def _tail(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     return tail.run(
         kafka, start=arguments.start, exit_at_end=arguments.exit_at_end, as_json=arguments.json, colour=colour
     )
+
+
+def _watch(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    dsn = arguments.dsn or environ.get(GATEWAY)
+    if not dsn:
+        raise BadSetting(f"no gateway is known: pass --dsn, set {GATEWAY}, or run `make up` first")
+    wanted = watch.Watched(
+        sql=arguments.sql,
+        parameters=tuple(arguments.param),
+        filter=arguments.filter,
+        once=arguments.once,
+        for_s=arguments.for_s,
+    )
+    return watch.run(dsn, wanted, json=arguments.json, colour=sys.stdout.isatty() and "NO_COLOR" not in environ)
 
 
 def _doctor(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:

@@ -18,6 +18,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = PROJECT / ".venv"
 HOME = PROJECT / ".tidewire"
 JARS = HOME / "jars"
+CLIENT = Path("clients") / "python"
 UV = "uv==0.13.7"
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
@@ -75,7 +76,7 @@ def run(*command: str | Path) -> None:
 
 
 def install_packages() -> None:
-    """Make the virtual environment hold what requirements.lock names, and the project itself."""
+    """Make the virtual environment hold what requirements.lock names, the project itself, and its client."""
     python = ENVIRONMENT / "bin" / "python"
     if not (ENVIRONMENT / "bin" / "pip").exists():
         say("making the virtual environment .venv")
@@ -86,6 +87,7 @@ def install_packages() -> None:
     say("installing the packages of requirements.lock")
     run(*uv, "--require-hashes", "-r", "requirements.lock")
     run(*uv, "--no-deps", "--editable", ".")
+    run(*uv, "--no-deps", "--editable", CLIENT)
 
 
 def fetch_jars() -> None:
@@ -124,10 +126,11 @@ def main() -> int:
     try:
         check_programs()
         HOME.mkdir(exist_ok=True)
+        packages = ("requirements.lock", "pyproject.toml", str(CLIENT / "pyproject.toml"))
         with (HOME / "setup.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             steps = [
-                (Step(ENVIRONMENT / ".tidewire", "requirements.lock", "pyproject.toml"), install_packages),
+                (Step(ENVIRONMENT / ".tidewire", *packages), install_packages),
                 (Step(JARS / ".tidewire", "pom.xml"), fetch_jars),
                 (Step(ENVIRONMENT / ".tidewire-archive", "requirements.lock"), archive_classes),
             ]

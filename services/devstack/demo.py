@@ -1,4 +1,4 @@
-"""`make demo`: starts the stack, lets a shop sell, and shows its commits and a live query over them as they come."""
+"""`make demo`: starts the stack, lets a shop sell, and shows its commits beside a live query over them."""
 
 import argparse
 import os
@@ -11,26 +11,26 @@ from pathlib import Path
 
 import msgspec
 import psycopg
+import tidewire
+from tidewire import SubscriptionSync
 
 from proto.pgoutput.messages import Row
 from proto.streams.changes import BarrierPassed, ChangeEvent, Committed, RowChanged
 from services.chassis import barrier
 from services.chassis.changes import ChangesFollower
 from services.chassis.kafka import Kafka
-from services.cli.tail import coloured, line_parts
+from services.cli.watch_board import Status
 from services.devstack import control, state
 from services.devstack.errors import DevstackFailure
 from services.devstack.home import Home
-from services.devstack.live_view import Line, LiveView
+from services.devstack.live_view import Lines, Screen, View
 from services.devstack.settings import load
-from services.devstack.shop import SCHEMA, TABLES, Till, open_shop
+from services.devstack.shop import REVENUE, SCHEMA, TABLES, Till, open_shop
 
 ONCE_S = 12.0
 PAUSE_S = 0.4
 LAST_WAIT_S = 30.0
-
-
-LIVE_QUERY = "SELECT id, customer, status FROM shop.orders WHERE status = 'new'"
+FRAME_S = 0.1
 
 
 class Endpoints(msgspec.Struct):
@@ -100,31 +100,54 @@ def _show(endpoints: Endpoints, *, once: bool) -> int:
     try:
         with psycopg.connect(endpoints.postgres, autocommit=True) as connection:
             open_shop(connection)
-            _say("the shop sells: a line is a change that PostgreSQL committed; after ▸ stands what a client of")
-            _say(f"  {LIVE_QUERY}\ngets from the gateway (Ctrl-C ends)")
-            till, view = (
-                Till(endpoints.postgres, pause_s=PAUSE_S),
-                LiveView(endpoints.gateway_pg, LIVE_QUERY, _show_line),
-            )
-            with view:
-                with till:
+            _say(f"the shop is open; a client subscribes to{REVENUE}")
+            with (
+                tidewire.connect_sync(endpoints.gateway_pg) as live,
+                live.subscribe(REVENUE) as revenue,
+            ):
+                till = Till(endpoints.postgres, pause_s=PAUSE_S)
+                with _view(revenue, once=once) as view, till:
                     ends_at = time.monotonic() + ONCE_S if once else float("inf")
                     while time.monotonic() < ends_at:
-                        _pass_on(follower.read(0.2), ledger)
-                return _check(connection, follower, ledger, till) or _check_live(connection, view)
+                        _pass_on(follower.read(FRAME_S), ledger, view)
+                        _pass_on_changes(revenue, view)
+                        view.tick(Status(rows=len(revenue.rows), lsn=revenue.lsn, trouble=live.trouble))
+                lines = Lines()
+                return _check(connection, follower, ledger, till, lines) or _check_live(connection, revenue, lines)
+    except tidewire.TidewireError as error:
+        print(f"demo: {error}; see `make logs`", file=sys.stderr)
+        return 1
     finally:
         follower.close()
 
 
-def _pass_on(events: Iterator[ChangeEvent], ledger: Ledger) -> None:
+@contextmanager
+def _view(revenue: SubscriptionSync, *, once: bool) -> Iterator[View]:
+    """A screen for people who stay; lines for those who read them later."""
+    if once or not sys.stdout.isatty():
+        _say("a line is a change that PostgreSQL committed; after ▸ stands what the client is told of it")
+        yield Lines()
+    else:
+        with Screen(REVENUE, revenue.columns) as screen:
+            yield screen
+
+
+def _pass_on(events: Iterator[ChangeEvent], ledger: Ledger, view: View) -> None:
     for event in events:
         ledger.take(event)
-        line = coloured(line_parts(event), sys.stdout.isatty())
-        if line:
-            _say(line)
+        view.committed(event)
 
 
-def _check(connection: psycopg.Connection, follower: ChangesFollower, ledger: Ledger, till: Till) -> int:
+def _pass_on_changes(revenue: SubscriptionSync, view: View) -> int:
+    """What the client has been told since the last time; how many changes there were."""
+    count = 0
+    while change := revenue.next(FRAME_S / 10):
+        count += 1
+        view.changed(change, revenue.columns)
+    return count
+
+
+def _check(connection: psycopg.Connection, follower: ChangesFollower, ledger: Ledger, till: Till, view: View) -> int:
     """Whether what was shown is what PostgreSQL holds, once the log has reached this moment."""
     barrier_id = barrier.emit(connection)
     deadline = time.monotonic() + LAST_WAIT_S
@@ -138,7 +161,7 @@ def _check(connection: psycopg.Connection, follower: ChangesFollower, ledger: Le
             return 1
         events = list(follower.read(0.2))
         reached = any(isinstance(event, BarrierPassed) and event.barrier_id == barrier_id for event in events)
-        _pass_on(iter(events), ledger)
+        _pass_on(iter(events), ledger, view)
     wrong = [table for table in TABLES if ledger.rows[table] != _held(connection, table)]
     if wrong or ledger.commits < till.committed:
         print(f"demo: what was shown is not what PostgreSQL holds ({', '.join(wrong) or 'commits'})", file=sys.stderr)
@@ -148,20 +171,24 @@ def _check(connection: psycopg.Connection, follower: ChangesFollower, ledger: Le
     return 0
 
 
-def _check_live(connection: psycopg.Connection, view: LiveView) -> int:
+def _check_live(connection: psycopg.Connection, revenue: SubscriptionSync, view: View) -> int:
     """Whether the client's merged result becomes what PostgreSQL answers, now that nobody writes."""
-    rows = connection.execute(LIVE_QUERY.encode()).fetchall()
-    wanted = {tuple(str(value).encode() for value in row) for row in rows}
+    wanted = _answer(connection)
     deadline = time.monotonic() + LAST_WAIT_S
-    while set(view.rows.values()) != wanted or view.messages == 0:
-        if view.failure or time.monotonic() > deadline:
-            print(
-                f"demo: the live result is not what PostgreSQL answers: {view.failure or 'too late'}", file=sys.stderr
-            )
+    while sorted(revenue.rows) != wanted:
+        if time.monotonic() > deadline:
+            print(f"demo: the live result is {sorted(revenue.rows)}, PostgreSQL answers {wanted}", file=sys.stderr)
             return 1
-        time.sleep(0.1)
-    _say(f"the live result took {view.messages} messages; its {len(wanted)} rows are PostgreSQL's answer")
+        _pass_on_changes(revenue, view)
+    _say("the client's merged result is PostgreSQL's answer: " + ", ".join(" ".join(map(str, row)) for row in wanted))
     return 0
+
+
+def _answer(connection: psycopg.Connection) -> list[tuple[str | None, ...]]:
+    """PostgreSQL's own answer to the live query, in its own text."""
+    result = connection.pgconn.exec_(REVENUE.encode())
+    values = (tuple(result.get_value(row, column) for column in range(result.nfields)) for row in range(result.ntuples))
+    return sorted(tuple(None if value is None else value.decode() for value in row) for row in values)
 
 
 def _held(connection: psycopg.Connection, table: str) -> Counter[Row]:
@@ -174,10 +201,6 @@ def _held(connection: psycopg.Connection, table: str) -> Counter[Row]:
     assert names is not None
     rows = connection.execute(f"SELECT {names[0]} FROM {SCHEMA}.{table}".encode()).fetchall()
     return Counter(tuple(None if value is None else str(value).encode() for value in row) for row in rows)
-
-
-def _show_line(parts: Line) -> None:
-    _say(coloured(iter(parts), sys.stdout.isatty()))
 
 
 def _say(line: str) -> None:

@@ -1,4 +1,4 @@
-"""A minimal live client of the PG port: for the demo and for tests; the real one is clients/python."""
+"""A minimal live client of the PG port, for tests that look at single messages; the real one is clients/python."""
 
 import base64
 import contextlib

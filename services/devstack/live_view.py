@@ -1,79 +1,98 @@
-"""A live query watched from a thread: its messages as lines, and the result that they add up to."""
+"""How the demo is shown: commits and what a client gets of them, side by side on a screen, or as lines."""
 
-from collections.abc import Callable
-from threading import Event, Thread
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
-from proto.pgwire.live import Ack, Data, FromGateway, PartialData, Refused, Update
-from proto.rows import ResultRow
-from services.devstack.live_client import LiveConnection, ServerError
+from rich.console import Console, Group
+from rich.layout import Layout
+from rich.live import Live
+from rich.panel import Panel
+from rich.text import Text
+from tidewire import Change
 
-LOOK_EVERY_S = 0.2
-SIGNS = {Update.FULL: "=", Update.INSERT: "+", Update.UPDATE: "~", Update.DELETE: "-"}
-COLOURS = {Update.FULL: "34", Update.INSERT: "32", Update.UPDATE: "33", Update.DELETE: "31"}
+from proto.streams.changes import ChangeEvent
+from services.cli import tail, watch_lines
+from services.cli.watch_board import Board, Status
 
-Line = tuple[tuple[str, str], ...]
+KEPT_LINES = 200
 
 
-class LiveView:
-    """Subscribes through the gateway; `rows` is what a client holds, by the first column, which must be the key."""
+class View(Protocol):
+    """Where the demo's events go."""
 
-    def __init__(self, dsn: str, sql: str, show: Callable[[Line], None]) -> None:
-        self._connection = LiveConnection(dsn)
-        self._show = show
-        self._over = Event()
-        self._failure: str | None = None
-        self._thread = Thread(target=self._run, args=(sql,), name="live view", daemon=True)
-        self.rows: dict[bytes | None, ResultRow] = {}
-        self.messages = 0
+    def committed(self, event: ChangeEvent) -> None: ...
 
-    def __enter__(self) -> "LiveView":
-        self._thread.start()
+    def changed(self, change: Change, columns: Sequence[str]) -> None: ...
+
+    def tick(self, status: Status) -> None: ...
+
+
+class Lines:
+    """A line for each change of a table, and after ▸ what the client was told."""
+
+    def committed(self, event: ChangeEvent) -> None:
+        line = tail.coloured(tail.line_parts(event), sys.stdout.isatty())
+        if line:
+            print(line, flush=True)
+
+    def changed(self, change: Change, columns: Sequence[str]) -> None:
+        for parts in watch_lines.line_parts(change, columns):
+            print(tail.coloured(iter((("  ▸ live ", "1;34"), *parts)), sys.stdout.isatty()), flush=True)
+
+    def tick(self, status: Status) -> None:
+        pass
+
+
+class Screen:
+    """Commits on the left; on the right the live result and its deltas."""
+
+    def __init__(self, sql: str, columns: Sequence[str]) -> None:
+        self._console = Console(highlight=False)
+        self._live = Live(console=self._console, screen=True, auto_refresh=False)
+        self._board = Board(sql, columns)
+        self._commits: deque[Text] = deque(maxlen=KEPT_LINES)
+        self._deltas: deque[Text] = deque(maxlen=KEPT_LINES)
+
+    def __enter__(self) -> "Screen":
+        self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        self._connection.close()
+        self._live.stop()
 
-    @property
-    def failure(self) -> str | None:
-        """Why there is no live result, if the gateway said so or went away."""
-        return self._failure
+    def committed(self, event: ChangeEvent) -> None:
+        line = _text(tail.line_parts(event))
+        if line.plain:
+            self._commits.append(line)
 
-    def _run(self, sql: str) -> None:
-        self._connection.subscribe(sql)
-        try:
-            while not self._over.is_set() and self._failure is None:
-                message = self._connection.next_message(LOOK_EVERY_S)
-                if message is not None:
-                    self._take(message)
-        except (ServerError, OSError) as error:
-            self._failure = str(error)
+    def changed(self, change: Change, columns: Sequence[str]) -> None:
+        self._board.take(change, time.monotonic())
+        self._deltas.extend(_text(iter(parts)) for parts in watch_lines.line_parts(change, columns))
 
-    def _take(self, message: FromGateway) -> None:
-        match message:
-            case Ack(tables=tables):
-                self._show((("  ▸ live ", "1;34"), (f"subscribed, {tables} table{'s' * (tables != 1)} watched", "34")))
-            case Refused(message=text):
-                self._failure = text
-            case Data(update=update, rows=rows):
-                self.messages += 1
-                if update is Update.FULL:
-                    self.rows = {}
-                    self._show((("  ▸ live ", "1;34"), (f"the result has {len(rows)} rows", "34")))
-                for row in rows:
-                    self._apply(update, row)
-            case PartialData(rows=partial_rows):
-                self.messages += 1
-                for partial in partial_rows:
-                    before = self.rows[partial.values[0]]
-                    merged = tuple(partial.values.get(at, value) for at, value in enumerate(before))
-                    self._apply(Update.UPDATE, merged)
+    def tick(self, status: Status) -> None:
+        height = self._console.height
+        layout = Layout()
+        layout.split_row(Layout(name="commits", ratio=3), Layout(name="live", ratio=2))
+        layout["commits"].update(Panel(_last(self._commits, height - 2), title="what PostgreSQL committed"))
+        board = self._board.picture(time.monotonic(), status, height=height // 2)
+        deltas = _last(self._deltas, height - height // 2 - 4)
+        layout["live"].split_column(
+            Layout(Panel(board, title="a live query of it, through the client"), ratio=1),
+            Layout(Panel(deltas, title="its deltas"), ratio=1),
+        )
+        self._live.update(layout, refresh=True)
 
-    def _apply(self, update: Update, row: ResultRow) -> None:
-        if update is Update.DELETE:
-            self.rows.pop(row[0], None)
-        else:
-            self.rows[row[0]] = row
-        text = "  ".join("NULL" if value is None else value.decode("utf-8", "backslashreplace") for value in row)
-        self._show((("  ▸ live ", "1;34"), (f"{SIGNS[update]} {text}", COLOURS[update])))
+
+def _text(parts: Iterator[tuple[str, str]]) -> Text:
+    """The pieces with the colours of their terminal codes, on one line."""
+    coded = "".join(f"\x1b[{code}m{text}\x1b[0m" if code else text for text, code in parts)
+    line = Text.from_ansi(coded.encode("utf-8", "backslashreplace").decode())
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+def _last(lines: deque[Text], count: int) -> Group:
+    return Group(*list(lines)[-max(count, 1) :])

@@ -12,7 +12,8 @@ _DDL = """
 DROP SCHEMA IF EXISTS shop CASCADE;
 CREATE SCHEMA shop;
 CREATE TABLE shop.customers (id int PRIMARY KEY, name text NOT NULL, city text NOT NULL);
-CREATE TABLE shop.goods (id int PRIMARY KEY, name text NOT NULL, price numeric(10, 2) NOT NULL, stock int NOT NULL);
+CREATE TABLE shop.goods (
+    id int PRIMARY KEY, name text NOT NULL, category text NOT NULL, price numeric(10, 2) NOT NULL, stock int NOT NULL);
 CREATE TABLE shop.orders (
     id int PRIMARY KEY, customer int NOT NULL REFERENCES shop.customers, status text NOT NULL DEFAULT 'new',
     placed timestamptz NOT NULL DEFAULT now());
@@ -22,7 +23,19 @@ CREATE TABLE shop.items (
 CREATE TABLE shop.visits (page text, seconds real);  -- no key, as logs often have none
 INSERT INTO shop.customers VALUES (1, 'Ada', 'London'), (2, 'Jürgen', 'Köln'), (3, '美咲', '大阪'), (4, 'Zoë', 'Paris');
 INSERT INTO shop.goods VALUES
-    (1, 'tea', 4.50, 500), (2, 'cup', 12.00, 200), (3, 'kettle', 39.90, 80), (4, 'honey', 7.25, 300);
+    (1, 'green tea', 'tea', 4.50, 500), (2, 'cup', 'china', 12.00, 200), (3, 'pot', 'china', 39.90, 80),
+    (4, 'honey', 'sweets', 7.25, 300), (5, 'black tea', 'tea', 3.80, 500), (6, 'biscuits', 'sweets', 2.95, 400);
+INSERT INTO shop.orders SELECT n, 1 + n % 4, 'paid' FROM generate_series(1, 6) n;
+INSERT INTO shop.items SELECT n, n, 2 FROM generate_series(1, 6) n;
+"""
+FIRST_ORDER = 7
+
+# What the demo shows live: joined, aggregated, and of one row a category.
+REVENUE = """
+SELECT g.category, sum(i.pieces) AS pieces, sum(i.pieces * g.price) AS revenue
+FROM shop.orders o JOIN shop.items i ON i.order_id = o.id JOIN shop.goods g ON g.id = i.goods
+WHERE o.status IN ('paid', 'shipped')
+GROUP BY g.category
 """
 
 
@@ -31,14 +44,14 @@ def open_shop(connection: psycopg.Connection) -> None:
 
 
 class Till:
-    """Sells, ships, cancels and forgets until it is closed; one transaction for each doing."""
+    """Sells, is paid, ships, cancels and forgets until it is closed; one transaction for each doing."""
 
     def __init__(self, dsn: str, *, pause_s: float) -> None:
         self._dsn, self._pause_s = dsn, pause_s
         self._chance = random.Random()
         self._closed = Event()
         self._thread = Thread(target=self._run, name="till", daemon=True)
-        self._next_order = 1
+        self._next_order = FIRST_ORDER
         self._failure: Exception | None = None
         self.committed = 0
 
@@ -61,7 +74,9 @@ class Till:
             self._sell,
             self._sell,
             self._sell,
-            self._ship,
+            self._pay,
+            self._pay,
+            self._pay,
             self._ship,
             self._change_mind,
             self._cancel,
@@ -78,18 +93,25 @@ class Till:
         with connection.transaction():
             number, self._next_order = self._next_order, self._next_order + 1
             connection.execute("INSERT INTO shop.orders VALUES (%s, %s)", (number, self._chance.randint(1, 4)))
-            for goods in self._chance.sample(range(1, 5), self._chance.randint(1, 3)):
+            for goods in self._chance.sample(range(1, 7), self._chance.randint(1, 3)):
                 pieces = self._chance.randint(1, 3)
                 connection.execute("INSERT INTO shop.items VALUES (%s, %s, %s)", (number, goods, pieces))
                 connection.execute("UPDATE shop.goods SET stock = stock - %s WHERE id = %s", (pieces, goods))
         self.committed += 1
 
+    def _pay(self, connection: psycopg.Connection) -> None:
+        self._move(connection, "new", "paid")
+
     def _ship(self, connection: psycopg.Connection) -> None:
-        shipped = connection.execute(
-            "UPDATE shop.orders SET status = 'shipped'"
-            " WHERE id = (SELECT min(id) FROM shop.orders WHERE status = 'new')"
+        self._move(connection, "paid", "shipped")
+
+    def _move(self, connection: psycopg.Connection, status: str, following: str) -> None:
+        """The oldest order of a status goes on to the next one."""
+        moved = connection.execute(
+            "UPDATE shop.orders SET status = %s WHERE id = (SELECT min(id) FROM shop.orders WHERE status = %s)",
+            (following, status),
         ).rowcount
-        self.committed += shipped
+        self.committed += moved
 
     def _cancel(self, connection: psycopg.Connection) -> None:
         deleted = connection.execute(

@@ -1,7 +1,5 @@
 """V1–V12, V17, V19, V31, V36, V42, V43, V61: every frame in the golden vectors, bytes to message and back."""
 
-import json
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -9,14 +7,7 @@ import pytest
 from proto.pgwire import frontend, live
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.framing import Framer
-
-VECTORS = json.loads((Path(frontend.__file__).parents[1] / "golden" / "vibesql.json").read_text())["vectors"]
-
-
-def of_kind(*kinds):
-    chosen = [vector for vector in VECTORS if vector["kind"] in kinds]
-    assert chosen
-    return pytest.mark.parametrize("vector", chosen, ids=lambda vector: vector["id"])
+from tests.conformance.vectors import of_kind
 
 
 def decoded(data):

@@ -114,16 +114,18 @@ class LiveQuery:
         self._overdue = self._asked
 
     def doubt(self) -> Iterator[Effect]:
-        """Something may be missing: only a whole result tells, and if it is what we hold, nobody notices."""
+        """Trust nothing but a whole result; if it is what we hold, nobody notices.
+
+        One that cannot be trusted itself is asked for again only after a while: the next may be no better.
+        """
         self._standing = None
         yield from self._ask()
 
     def _step(self, delta: Delta) -> Iterator[Effect]:
         net = net_of((delta.rows,))
         if shifted_encoded(self._hash, net.items()) != delta.state_hash:
-            # What we hold is not what the worker holds: trust nothing but a whole result.
-            self._standing = None
-            yield from self._ask()
+            # What we hold is not what the worker holds.
+            yield from self.doubt()
             return
         self._move(delta)
         if not net:
@@ -145,8 +147,7 @@ class LiveQuery:
         """The whole result, for everyone: no step leads to it."""
         whole = self._wholes.of(delta.rows)
         if whole.state_hash != delta.state_hash:
-            self._standing, self._asked = None, False
-            yield from self._ask()
+            yield from self.doubt()
             return
         self._move(delta)
         self._begun, self._asked, self._failure, self._rows = True, False, None, whole.count
@@ -164,9 +165,8 @@ class LiveQuery:
     def _stand(self, snapshot: Delta) -> Iterator[Effect]:
         """The state that we know, whole: for those who hold none that leads to it."""
         whole = self._wholes.of(snapshot.rows)
-        if whole.state_hash != snapshot.state_hash or whole.state_hash != self._hash:
-            self._standing, self._asked = None, False
-            yield from self._ask()
+        if not whole.state_hash == snapshot.state_hash == self._hash:
+            yield from self.doubt()
             return
         self._move(snapshot)
         self._asked = False

@@ -25,6 +25,7 @@ from services.gateway.settings import Gateway
 
 # As long as PostgreSQL itself waits by default.
 OPENING_S = 60.0
+CANCEL_S = 10.0
 GOODBYE = "the gateway is shutting down: connect again"
 ENDED = (OSError, ssl.SSLError)
 
@@ -103,6 +104,9 @@ class PgPort:
                 return
             if isinstance(opened.message, CancelRequest):
                 reached.transport.write(opened.packet)
+                # PostgreSQL hangs up when it has acted; a client takes our hanging up for that.
+                async with asyncio.timeout(CANCEL_S):
+                    await reached.left
                 return
             admission = Admission(
                 may_trust=self._settings.allow_trust or _is_local(opened.transport),

@@ -26,6 +26,8 @@ class Reached(Struct, frozen=True):
     transport: asyncio.Transport
     # The certificate that PostgreSQL showed; None without TLS.
     certificate: bytes | None
+    # Done when PostgreSQL hangs up, as long as nobody else has taken the connection over.
+    left: asyncio.Future[None]
 
 
 class _Answer(asyncio.Protocol):
@@ -33,6 +35,7 @@ class _Answer(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.byte: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def data_received(self, data: bytes) -> None:
         if not self.byte.done():
@@ -41,6 +44,8 @@ class _Answer(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.byte.done():
             self.byte.set_result(b"")
+        if not self.left.done():
+            self.left.set_result(None)
 
 
 class Server(Struct, frozen=True):
@@ -70,11 +75,11 @@ class Server(Struct, frozen=True):
     async def _reach(self) -> Reached:
         loop = asyncio.get_running_loop()
         if self.host.startswith("/"):
-            transport, _ = await loop.create_unix_connection(_Answer, f"{self.host}/.s.PGSQL.{self.port}")
-            return Reached(transport, None)
+            transport, answer = await loop.create_unix_connection(_Answer, f"{self.host}/.s.PGSQL.{self.port}")
+            return Reached(transport, None, answer.left)
         transport, answer = await loop.create_connection(_Answer, self.host, self.port)
         if not self.leg.asks:
-            return Reached(transport, None)
+            return Reached(transport, None, answer.left)
         transport.write(SSL_REQUEST_PACKET)
         byte = await answer.byte
         if byte == b"S":
@@ -82,13 +87,14 @@ class Server(Struct, frozen=True):
                 transport, answer, self.leg.context(), server_hostname=self.name or self.host
             )
             assert secured is not None
-            return Reached(secured, secured.get_extra_info("ssl_object").getpeercert(binary_form=True))
+            shown = secured.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            return Reached(secured, shown, answer.left)
         if byte != b"N" or self.leg.insists:
             transport.close()
             raise ServerUnreachable(
                 f"PostgreSQL does not take TLS, which sslmode={self.leg.sslmode} of the gateway's DSN asks for"
             )
-        return Reached(transport, None)
+        return Reached(transport, None, answer.left)
 
 
 def server_of(dsn: str) -> Server:

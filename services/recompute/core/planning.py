@@ -223,6 +223,9 @@ def _key_of_source(tree: exp.Expr | None, described: Described) -> tuple[int, ..
     source = tree.args.get("from_") if isinstance(tree, exp.Select) else None
     if tree is None or source is None or not isinstance(source.this, exp.Table):
         return ()
+    name, schema = source.this.this, source.this.args.get("db")
+    if not isinstance(name, exp.Identifier):
+        return ()
     if any(tree.args.get(part) for part in ("joins", "group", "distinct", "with_", "laterals")):
         return ()
     if any(
@@ -231,7 +234,7 @@ def _key_of_source(tree: exp.Expr | None, described: Described) -> tuple[int, ..
         for node in item.walk()
     ):
         return ()
-    table = described.relations.get((source.this.db, source.this.name))
+    table = described.relations.get((folded(schema) if schema else "", folded(name)))
     renamed = source.this.args.get("alias")
     if not isinstance(table, Table) or (renamed is not None and renamed.args.get("columns")) or not table.key:
         return ()

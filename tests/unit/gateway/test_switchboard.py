@@ -102,6 +102,21 @@ def test_a_wrong_fold_is_noticed_by_its_hash():
     assert (exchange.told(one), exchange.did()) == ([], [Ask(QUERY_ID)])
 
 
+def test_a_whole_result_that_is_not_what_it_says_is_not_asked_for_at_once_again():
+    exchange = Exchange()
+    one = exchange.expect()
+    damaged = exchange.worker.snapshot(one)
+    damaged[0].snapshot.result.state_hash = bytes(16)[:-1] + b"x"
+    exchange.deliver(damaged)
+    assert exchange.did() == [Ask(QUERY_ID)]
+    again = exchange.worker.snapshot(uuid4())
+    again[0].snapshot.result.state_hash = damaged[0].snapshot.result.state_hash
+    exchange.deliver(again)
+    assert (exchange.told(one), exchange.did()) == ([], [])
+    exchange.deliver(exchange.worker.snapshot(uuid4()))
+    assert exchange.told(one) == [Ack(one, 1), Data(one, Update.FULL, ())]
+
+
 def test_a_worker_that_was_fenced_off_is_not_heard():
     exchange = Exchange()
     exchange.worker.epoch = 2

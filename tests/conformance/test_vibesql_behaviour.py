@@ -1,0 +1,48 @@
+"""V16, V18–V35, V41–V58, V60: the behaviours of the golden vectors, played on the whole road."""
+
+from collections import Counter
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from services.gateway.core.parcel import Shape, Tally
+from services.gateway.core.selective import Verdict
+from services.gateway.metrics import PartialRows
+from tests.conformance.scenarios import scenario_of
+from tests.conformance.stage import LIMITS, Stage
+from tests.conformance.vectors import VECTORS, of_kind
+from tests.fixtures.walk import walking
+
+
+@pytest.fixture(scope="module")
+def stage(postgres_server, kafka, tmp_path_factory):
+    with (
+        walking(postgres_server, kafka, tmp_path_factory.mktemp("walk"), **LIMITS) as walk,
+        walk.connect() as direct,
+    ):
+        yield Stage(walk, direct)
+
+
+def is_figure(vector):
+    """Nothing but arithmetic: no stack is needed for it."""
+    return "record" in vector
+
+
+def test_every_behaviour_is_played():
+    behaviours = [vector for vector in VECTORS if vector["kind"] == "behaviour" and not is_figure(vector)]
+    assert [vector["id"] for vector in behaviours if scenario_of(vector) is None] == []
+
+
+@of_kind("behaviour", where=lambda vector: not is_figure(vector))
+def test_a_behaviour(stage, vector):
+    scenario_of(vector)(stage, vector)
+
+
+@of_kind("behaviour", where=is_figure)
+def test_v60_the_efficiency_of_partial_rows(vector):
+    sent, columns = vector["record"]
+    registry = CollectorRegistry()
+    row = Shape(changed=max(0, sent - 1), sent=sent, columns=columns)
+    PartialRows(registry).count(Tally(("selective",), Counter({(Verdict.PARTIAL, row): 1})), 1)
+    page = dict(line.rsplit(" ", 1) for line in generate_latest(registry).decode().splitlines() if line[0] != "#")
+    assert float(page["vibesql_partial_update_efficiency"]) == pytest.approx(vector["expect_efficiency"])
