@@ -17,6 +17,8 @@ from services.gateway.core.whole import LastWhole, Whole
 
 # The table is gone, or the right to read it (decisions 14 and 21): no later state will come.
 ENDING = frozenset({"42P01", "42501"})
+# A result of which one may fill a connection.
+LARGE_BYTES = 32 * 1024
 
 
 class LiveQuery:
@@ -173,15 +175,24 @@ class LiveQuery:
         yield from self._serve(whole)
 
     def _serve(self, whole: Whole) -> Iterator[Effect]:
+        """A large one goes out one by one: it may fill a connection on which another subscriber waits for it too."""
+        large, parcels = len(whole.rows) > LARGE_BYTES, dict[Wish, Parcel]()
         to: dict[Wish, list[Subscriber]] = {}
-        for one in [one for one in self.behind.values() if self._is_lost(one) and one.may_be_sent_to]:
+        for one in [one for one in self.behind.values() if self._is_lost(one)]:
+            if not one.may_be_sent_to:
+                continue
             if not one.acked:
                 one.acked = True
                 yield Begin(one, bool(self.key_positions))
             self._catch(one)
-            to.setdefault(one.wish, []).append(one)
+            if one.wish not in parcels:
+                parcels[one.wish] = full_parcel(whole.count, whole.rows, one.wish, self._lsn)
+            if large:
+                yield Fan(parcels[one.wish], [one])
+            else:
+                to.setdefault(one.wish, []).append(one)
         for wish, group in to.items():
-            yield Fan(full_parcel(whole.count, whole.rows, wish, self._lsn), group)
+            yield Fan(parcels[wish], group)
 
     def _fail(self, delta: Delta) -> Iterator[Effect]:
         """There is no state after: whoever holds one gets the next good state whole."""
