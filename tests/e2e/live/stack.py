@@ -38,6 +38,12 @@ class Stack(Walk):
         self.wait_ready(name)
         return own_port
 
+    def kill(self, name: str) -> None:
+        """kill -9; one of ours can be started again, one beside them is gone."""
+        super().kill(name)
+        if name not in SERVICES:
+            del self._processes[name]
+
     def remove(self, name: str) -> None:
         """End a process in good order."""
         process = self._processes.pop(name)
@@ -45,7 +51,7 @@ class Stack(Walk):
         assert process.wait(60) == 0, self.said(name)[-20:]
 
     def is_alive(self, name: str) -> bool:
-        return self._processes[name].poll() is None
+        return name in self._processes and self._processes[name].poll() is None
 
     def start_what_is_dead(self) -> None:
         """A test that broke off may have left something killed."""

@@ -11,7 +11,7 @@ from tests.e2e.live.subscription import Phase, Subscription
 from tests.oracle.dice import Dice
 
 PATIENCE_S = 150.0
-VICTIMS = ("gateway", "fanout", "registry", "recompute")
+VICTIMS = ("gateway", "fanout", "registry", "recompute", "capture")
 
 
 class Storm:
@@ -26,7 +26,8 @@ class Storm:
         victims = random.sample(VICTIMS, len(VICTIMS))
         places = sorted(random.sample(range(1, max(commits, len(victims) + 1)), len(victims)))
         self._kills = dict(zip(places, victims, strict=True))
-        # What was killed, and when it is to come back.
+        # What is to be killed and what was, and when that is done and undone.
+        self._doomed: dict[str, float] = {}
         self._dead: dict[str, float] = {}
         self._ends_at = commits
 
@@ -39,11 +40,12 @@ class Storm:
         """Called when a transaction has committed and PostgreSQL was asked."""
         self.commits += 1
         if self.commits in self._kills:
-            self._kill(self._kills.pop(self.commits))
+            # Somewhere on the way of this commit to the clients, or behind it.
+            self._doomed[self._kills.pop(self.commits)] = time.monotonic() + self._dice.number(0, 1000) / 1000
         if self.commits + 2 >= self._ends_at:
             self.calm()
         else:
-            for _ in range(self._dice.number(0, 3)):
+            for _ in range(self._dice.number(1, 4)):
                 self._disturb(self._dice.one(self.clients))
         if self._dice.chance(45):
             self.until(lambda: self._pulse_reached(beats), lambda: f"the pulse at {beats}")
@@ -63,6 +65,7 @@ class Storm:
                 client.resume(one)
 
     def bring_back(self) -> None:
+        self._doomed.clear()
         for name in list(self._dead):
             self._start(name)
 
@@ -78,7 +81,9 @@ class Storm:
         deadline_s = time.monotonic() + for_s
         while True:
             now_s = time.monotonic()
-            for name in [name for name, back_s in self._dead.items() if back_s <= now_s]:
+            for name in [name for name, due_s in self._doomed.items() if due_s <= now_s]:
+                self._kill(name)
+            for name in [name for name, due_s in self._dead.items() if due_s <= now_s]:
                 self._start(name)
             for client in self.clients:
                 client.turn()
@@ -105,10 +110,11 @@ class Storm:
         if chosen <= 5 and live:
             one = self._dice.one(live)
             if not one.paused:
+                self._note(f"{client.name} pauses {one.at}")
                 client.pause(one)
             elif one.is_silent:
+                self._note(f"{client.name} resumes {one.at}")
                 client.resume(one)
-            self._note(f"{client.name} {'pauses' if one.paused else 'resumes'} {one.at}")
         elif chosen == 6 and live:
             one = self._dice.one(live)
             client.begin_anew(one)
@@ -121,6 +127,7 @@ class Storm:
             self._note(f"{client.name} leaves")
 
     def _kill(self, name: str) -> None:
+        del self._doomed[name]
         self._stack.kill(name)
         self._dead[name] = time.monotonic() + self._dice.number(0, 1500) / 1000
         self._note(f"{name} is killed")
