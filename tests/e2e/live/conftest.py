@@ -49,6 +49,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def _end(stack: Stack) -> None:
     try:
+        stack.start_what_is_dead()  # what is not ready yet does not end well
         stack.end()
     finally:
         for process in stack._processes.values():

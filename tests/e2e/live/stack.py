@@ -1,4 +1,4 @@
-"""One of each service and as many gateways as a test wants, all to be killed at will."""
+"""One of each service and as many more as a test wants, all to be killed at will."""
 
 import json
 import signal
@@ -9,56 +9,63 @@ from pathlib import Path
 import psycopg
 
 from services.devstack.ports import free_port
-from tests.fixtures.walk import SERVICES, Walk
-
-GATEWAY = "gateway"
+from tests.fixtures.walk import Walk
 
 
 class Stack(Walk):
-    """A walk with more gateways beside the first."""
+    """A walk with more processes beside the first ones; a second gateway is `gateway-2`, and so on."""
 
     def __init__(self, dsn: str, kafka: str, prefix: str, directory: Path, settings: dict[str, str]) -> None:
         super().__init__(dsn, kafka, prefix, directory, settings)
         self.kafka, self.prefix = kafka, prefix
+        self._own: dict[str, dict[str, str]] = {}
+        self._gateway_ports: dict[str, int] = {}
+
+    def add(self, name: str, **settings: str) -> None:
+        """Start one more and wait for it."""
+        self._ports[name] = free_port()
+        self._own[name] = settings
+        self.start(name)
+        self.wait_ready(name)
 
     def add_gateway(self, name: str, port: int | None = None, **settings: str) -> int:
-        """Start another one and wait for it; returns the port of PostgreSQL's protocol."""
+        """Start one more gateway and wait for it; returns its port of PostgreSQL's protocol."""
         own_port = free_port() if port is None else port
-        self._ports[name] = free_port()
-        environ = {
-            **self._environ,
-            "TIDEWIRE_HTTP_PORT": str(self._ports[name]),
-            "TIDEWIRE_GATEWAY_PORT": str(own_port),
-            **settings,
-        }
-        with self._log(name).open("ab") as output:
-            self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", f"services.{GATEWAY}"], stdout=output, stderr=output, env=environ
-            )
-        self.wait_ready(name)
+        self._gateway_ports[name] = own_port
+        self.add(name, TIDEWIRE_GATEWAY_PORT=str(own_port), **settings)
         return own_port
 
-    def kill(self, name: str) -> None:
-        """kill -9; one of ours can be started again, one beside them is gone."""
-        super().kill(name)
-        if name not in SERVICES:
-            del self._processes[name]
-
     def remove(self, name: str) -> None:
-        """End a process in good order."""
+        """End one of those that were added, in good order if it lives."""
         process = self._processes.pop(name)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0, self.said(name)[-20:]
+        del self._own[name]
+        self._gateway_ports.pop(name, None)
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, self.said(name)[-20:]
 
-    def is_alive(self, name: str) -> bool:
-        return name in self._processes and self._processes[name].poll() is None
+    def start(self, name: str) -> None:
+        service = name.partition("-")[0]
+        environ = {**self._environ, "TIDEWIRE_HTTP_PORT": str(self._ports[name]), **self._own.get(name, {})}
+        with self._log(name).open("ab") as output:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-m", f"services.{service}"], stdout=output, stderr=output, env=environ
+            )
+
+    @property
+    def gateway_dsns(self) -> list[str]:
+        """Where gateways are, dead ones too."""
+        return [self.gateway_dsn, *map(self.dsn_at, self._gateway_ports.values())]
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._processes)
 
     def start_what_is_dead(self) -> None:
         """A test that broke off may have left something killed."""
-        for name in SERVICES:
-            if not self.is_alive(name):
-                self.start(name)
-        for name in SERVICES:
+        for name in [name for name in self.names if self._processes[name].poll() is not None]:
+            self.start(name)
+        for name in self.names:
             self.wait_ready(name)
 
     def dsn_at(self, port: int, **parts: str) -> str:

@@ -52,9 +52,9 @@ class Subscriber:
         self._live: dict[UUID, Subscription] = {}
         self._asking: Subscription | None = None
         self._batch: Subscription | None = None
-        # What each ReadyForQuery that PostgreSQL owes us is for, and the rows that came before it.
-        self._owed: deque[Callable[[], None]] = deque()
-        self._large_rows = 0
+        # What PostgreSQL owes us a ReadyForQuery for: how many rows must come before it, and what it means.
+        self._owed: deque[tuple[int, Callable[[], object]]] = deque()
+        self._rows = 0
 
     @property
     def connected(self) -> bool:
@@ -104,7 +104,7 @@ class Subscriber:
         assert subscription.id is not None
         subscription.paused = True
         self._send(Pause(subscription.id))
-        self._query("SELECT 'paused'", lambda: self._silent(subscription))
+        self._query("SELECT 'paused'", 1, lambda: self._silent(subscription))
 
     def resume(self, subscription: Subscription) -> None:
         assert subscription.id is not None
@@ -117,7 +117,7 @@ class Subscriber:
         assert subscription.id is not None
         self._send(Unsubscribe(subscription.id))
         gone = subscription.id
-        self._query("SELECT 'unsubscribed'", lambda: self._live.pop(gone, None))
+        self._query("SELECT 'unsubscribed'", 1, lambda: self._live.pop(gone, None))
         self._live[gone] = Subscription(subscription.question, subscription.at, subscription.key)
         self._live[gone].phase = Phase.OVER
         subscription.want()
@@ -125,8 +125,7 @@ class Subscriber:
     def stop_reading(self) -> None:
         """A large result is asked for and left lying, so that nothing else gets through either."""
         self.reading = False
-        self._large_rows = 0
-        self._query(LARGE, self._large_answered)
+        self._query(LARGE, LARGE_ROWS, lambda: None)
 
     def read_little(self, receive_buffer_bytes: int) -> None:
         assert self._wire is not None
@@ -154,9 +153,9 @@ class Subscriber:
         elif frame.type == PARAMETER_STATUS and frame.body.startswith(b"tidewire.lsn\0"):
             self._close_batch(frame.body.split(b"\0")[1].decode())
         elif frame.type == READY:
-            self._owed.popleft()()
+            self._answered()
         elif frame.type == ord("D"):
-            self._large_rows += 1
+            self._rows += 1
         elif frame.type == ord("E") and b"\0C57P01\0" not in frame.body:
             raise Broken(f"{self.name}: PostgreSQL says {frame.body!r}")
 
@@ -206,14 +205,16 @@ class Subscriber:
     def _silent(self, subscription: Subscription) -> None:
         subscription.is_silent = subscription.paused
 
-    def _large_answered(self) -> None:
-        if self._large_rows < LARGE_ROWS:
-            raise Broken(f"{self.name}: {self._large_rows} rows of {LARGE}")
+    def _answered(self) -> None:
+        (expected, ready), found, self._rows = self._owed.popleft(), self._rows, 0
+        if found != expected:
+            raise Broken(f"{self.name}: PostgreSQL answered {found} rows instead of {expected}")
+        ready()
 
     # The connection.
 
-    def _query(self, sql: str, ready: Callable[[], object]) -> None:
-        self._owed.append(ready)
+    def _query(self, sql: str, rows: int, ready: Callable[[], object]) -> None:
+        self._owed.append((rows, ready))
         self._send(("Q", sql.encode() + b"\0"))
 
     def _send(self, *messages: object) -> None:
@@ -242,6 +243,7 @@ class Subscriber:
 
     def _forget(self) -> None:
         self._wire, self._asking, self._batch, self.reading = None, None, None, True
+        self._rows = 0
         self._live.clear()
         self._owed.clear()
         for one in self.subscriptions:
