@@ -52,6 +52,13 @@ class Stack(Walk):
                 [sys.executable, "-m", f"services.{service}"], stdout=output, stderr=output, env=environ
             )
 
+    def freeze(self, name: str) -> None:
+        """Let it stand still, as a machine that swaps or a paused container does."""
+        self._processes[name].send_signal(signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        self._processes[name].send_signal(signal.SIGCONT)
+
     @property
     def gateway_dsns(self) -> list[str]:
         """Where gateways are, dead ones too."""

@@ -13,6 +13,9 @@ from tests.oracle.dice import Dice
 PATIENCE_S = 150.0
 VICTIMS = ("gateway", "fanout", "registry", "recompute")
 SOMETIMES = ("capture", "gateway-2", "fanout-2")
+# One of these stands still for longer than Kafka waits for a member of a group, and then goes on as if nothing were.
+FROZEN = ("gateway", "fanout", "fanout-2", "registry", "recompute")
+FROZEN_S = 9.0
 
 
 class Storm:
@@ -31,6 +34,8 @@ class Storm:
         # What is to be killed and what was, and when that is done and undone.
         self._doomed: dict[str, float] = {}
         self._dead: dict[str, float] = {}
+        self._freezes_at, self._freezes = random.randrange(1, commits), random.choice(FROZEN)
+        self._thaws_s: float | None = None
         self._ends_at = commits
 
     def add(self, client: Subscriber, pulse: Subscription) -> None:
@@ -44,6 +49,8 @@ class Storm:
         if self.commits in self._kills:
             # Somewhere on the way of this commit to the clients, or behind it.
             self._doomed[self._kills.pop(self.commits)] = time.monotonic() + self._dice.number(0, 1000) / 1000
+        if self.commits == self._freezes_at:
+            self._freeze()
         if self.commits + 2 >= self._ends_at:
             self.calm()
         else:
@@ -68,6 +75,8 @@ class Storm:
 
     def bring_back(self) -> None:
         self._doomed.clear()
+        if self._thaws_s is not None:
+            self._thaw()
         for name in list(self._dead):
             self._start(name)
 
@@ -87,6 +96,8 @@ class Storm:
                 self._kill(name)
             for name in [name for name, due_s in self._dead.items() if due_s <= now_s]:
                 self._start(name)
+            if self._thaws_s is not None and self._thaws_s <= now_s:
+                self._thaw()
             for client in self.clients:
                 client.turn()
             reading = [client for client in self.clients if client.connected and client.reading]
@@ -133,6 +144,17 @@ class Storm:
         self._stack.kill(name)
         self._dead[name] = time.monotonic() + self._dice.number(0, 1500) / 1000
         self._note(f"{name} is killed")
+
+    def _freeze(self) -> None:
+        self._stack.freeze(self._freezes)
+        self._thaws_s = time.monotonic() + FROZEN_S
+        self._note(f"{self._freezes} is frozen")
+
+    def _thaw(self) -> None:
+        """Of one that was killed meanwhile, the next life does not mind."""
+        self._thaws_s = None
+        self._stack.thaw(self._freezes)
+        self._note(f"{self._freezes} is thawed")
 
     def _start(self, name: str) -> None:
         del self._dead[name]

@@ -227,7 +227,7 @@ class Subscriber:
     def _connect(self, now_s: float) -> None:
         options = " ".join(f"-c {name}={_escaped(value)}" for name, value in self._options())
         try:
-            self._wire = WireClient(psycopg.conninfo.make_conninfo(self._dsn(), options=options, connect_timeout=20))
+            self._wire = WireClient(psycopg.conninfo.make_conninfo(self._dsn(), options=options, connect_timeout=5))
         except psycopg.OperationalError:
             self._not_before_s = now_s + TRY_AGAIN_S
             return
