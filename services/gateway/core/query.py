@@ -136,7 +136,7 @@ class LiveQuery:
         if self._rows > self._max_rows:
             yield from self._end_all(self._too_large())
             return
-        self._let_congested_fall_behind()
+        self._let_congested_fall_behind(len(delta.rows))
         if any(not self._is_lost(one) for one in self.behind.values()):
             self.ring.append(delta.rows)
         else:
@@ -156,7 +156,7 @@ class LiveQuery:
         if whole.count > self._max_rows:
             yield from self._end_all(self._too_large())
             return
-        self._let_congested_fall_behind()
+        self._let_congested_fall_behind(len(whole.rows))
         self.ring.skip()
         for wish, group in self.current.items():
             if group:
@@ -269,10 +269,15 @@ class LiveQuery:
         for one in self.behind.values():
             one.waits = one.paused
 
-    def _let_congested_fall_behind(self) -> None:
+    def _let_congested_fall_behind(self, step_bytes: int) -> None:
+        """Of those who share a connection that the step may fill all but one: they follow when there is room."""
+        filled: set[str] = set()
         for group in self.current.values():
-            for one in [one for one in group.values() if one.line.outlet.congested]:
-                self._fall_behind(one, self.ring.head)
+            for one in list(group.values()):
+                if one.line.outlet.congested or one.line.id in filled:
+                    self._fall_behind(one, self.ring.head)
+                elif step_bytes > LARGE_BYTES:
+                    filled.add(one.line.id)
 
     def _fall_behind(self, subscriber: Subscriber, at: int) -> None:
         if self.current.get(subscriber.wish, {}).pop(subscriber.id, None) is not None:
