@@ -1,6 +1,7 @@
 """What a client may subscribe to, asked of a real PostgreSQL under the client's role."""
 
 import os
+import time
 
 import psycopg
 import pytest
@@ -141,3 +142,13 @@ def test_errors_come_in_the_words_of_the_document(validation):
 def test_a_refusal_leaves_the_connection_good_and_its_role_our_own(validation):
     words(validation, "SELECT 1/0 FROM nowhere")
     assert check(validation, "SELECT id FROM orders WHERE customer = $1;", parameters=(b"7",)).tables == 1
+
+
+def test_a_locked_table_holds_up_nobody_for_long(validation, dsn):
+    with psycopg.connect(dsn) as migration:
+        migration.execute("LOCK TABLE mine.orders IN ACCESS EXCLUSIVE MODE")
+        began_s = time.monotonic()
+        with pytest.raises(SubscribeRefused, match="Execution error: canceling statement due to lock timeout"):
+            check(validation, "SELECT id FROM mine.orders")
+        assert time.monotonic() - began_s < 10
+    assert check(validation, "SELECT id FROM mine.orders").tables == 1
