@@ -5,7 +5,7 @@ V13, V16–V35, V42–V50, V53; decisions 1, 2, 3.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 import pytest
@@ -16,13 +16,14 @@ from services.recompute.core.planning import plan
 from services.recompute.core.refusal import Refused
 from services.recompute.inbound.catalog import CatalogReader
 from tests.e2e.live.judging import Judge
+from tests.e2e.live.ledger import ledger
 from tests.e2e.live.stack import Stack
 from tests.e2e.live.storm import Storm
 from tests.e2e.live.subscriber import Subscriber
 from tests.e2e.live.subscription import Subscription
 from tests.oracle.answers import SETTINGS
 from tests.oracle.campaign import TIMEOUT_S, each_random
-from tests.oracle.case import Place, Question
+from tests.oracle.case import Case, Place, Question
 from tests.oracle.generated import case
 from tests.oracle.local import query_for, without_obstacles
 from tests.oracle.playing import Play
@@ -54,18 +55,29 @@ def wide_stack(stack: Stack) -> Iterator[Stack]:
 
 
 def test_a_client_holds_what_postgres_answers_through_every_storm(wide_stack: Stack):
-    stack = wide_stack
+    def generated(random: Random) -> Case:
+        return case(random, Place(), questions=2 * QUESTIONS_A_CASE, steps=STEPS)
+
+    storms(CASES, "live", lambda seed: weather(wide_stack, seed, generated))
+
+
+def test_results_that_travel_in_parts_come_through_every_storm(wide_stack: Stack):
+    storms(-(-CASES // 3), "live ledger", lambda seed: weather(wide_stack, seed, lambda random: ledger(random, STEPS)))
+
+
+def storms(count: int, label: str, run: Callable[[int], None]) -> None:
+    """So many of them, or the one of LIVE_SEED."""
     if seed := os.environ.get("LIVE_SEED"):
-        weather(stack, int(seed))
+        run(int(seed))
     else:
-        each_random(CASES, "live", lambda random: weather(stack, random.getrandbits(32)))
+        each_random(count, label, lambda random: run(random.getrandbits(32)))
 
 
-def weather(stack: Stack, seed: int) -> None:
+def weather(stack: Stack, seed: int, made: Callable[[Random], Case]) -> None:
     """One case in one storm; the seed gives both again."""
     print(f"LIVE_SEED={seed}", flush=True)
     random = Random(seed)
-    asked = case(random, Place(), questions=2 * QUESTIONS_A_CASE, steps=STEPS)
+    asked = made(random)
     stack.start_what_is_dead()
     play = Play(stack.dsn)
     storm = Storm(stack, random, commits=STEPS - 2)
