@@ -106,7 +106,7 @@ class Local:
 
     def _planned(self, reader: CatalogReader, query: Query) -> Plan | Outcome:
         try:
-            described = _without_obstacles(reader.describe(query))
+            described = without_obstacles(reader.describe(query))
         except Refused as refused:
             return Outcome("refused", str(refused))
         try:
@@ -154,7 +154,7 @@ def _tables(relations: Iterable[Relation]) -> Iterable[Table]:
             yield relation
 
 
-def _without_obstacles(described: Described) -> Described:
+def without_obstacles(described: Described) -> Described:
     """No capture watches this database, so that its tables are not in a log; here they need not be."""
     return replace(described, relations={name: _watched(relation) for name, relation in described.relations.items()})
 

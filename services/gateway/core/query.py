@@ -17,6 +17,8 @@ from services.gateway.core.whole import LastWhole, Whole
 
 # A table, column or schema is gone, or the right to read it (decisions 14 and 21): no later state will come.
 ENDING = frozenset({"42P01", "42703", "3F000", "42501"})
+# A result of which one may fill a connection.
+LARGE_BYTES = 32 * 1024
 
 
 class LiveQuery:
@@ -134,7 +136,7 @@ class LiveQuery:
         if self._rows > self._max_rows:
             yield from self._end_all(self._too_large())
             return
-        self._let_congested_fall_behind()
+        self._let_congested_fall_behind(len(delta.rows))
         if any(not self._is_lost(one) for one in self.behind.values()):
             self.ring.append(delta.rows)
         else:
@@ -154,7 +156,7 @@ class LiveQuery:
         if whole.count > self._max_rows:
             yield from self._end_all(self._too_large())
             return
-        self._let_congested_fall_behind()
+        self._let_congested_fall_behind(len(whole.rows))
         self.ring.skip()
         for wish, group in self.current.items():
             if group:
@@ -173,15 +175,24 @@ class LiveQuery:
         yield from self._serve(whole)
 
     def _serve(self, whole: Whole) -> Iterator[Effect]:
+        """A large one goes out one by one: it may fill a connection on which another subscriber waits for it too."""
+        large, parcels = len(whole.rows) > LARGE_BYTES, dict[Wish, Parcel]()
         to: dict[Wish, list[Subscriber]] = {}
-        for one in [one for one in self.behind.values() if self._is_lost(one) and one.may_be_sent_to]:
+        for one in [one for one in self.behind.values() if self._is_lost(one)]:
+            if not one.may_be_sent_to:
+                continue
             if not one.acked:
                 one.acked = True
                 yield Begin(one, bool(self.key_positions))
             self._catch(one)
-            to.setdefault(one.wish, []).append(one)
+            if one.wish not in parcels:
+                parcels[one.wish] = full_parcel(whole.count, whole.rows, one.wish, self._lsn)
+            if large:
+                yield Fan(parcels[one.wish], [one])
+            else:
+                to.setdefault(one.wish, []).append(one)
         for wish, group in to.items():
-            yield Fan(full_parcel(whole.count, whole.rows, wish, self._lsn), group)
+            yield Fan(parcels[wish], group)
 
     def _fail(self, delta: Delta) -> Iterator[Effect]:
         """There is no state after: whoever holds one gets the next good state whole."""
@@ -258,10 +269,15 @@ class LiveQuery:
         for one in self.behind.values():
             one.waits = one.paused
 
-    def _let_congested_fall_behind(self) -> None:
+    def _let_congested_fall_behind(self, step_bytes: int) -> None:
+        """Of those who share a connection that the step may fill all but one: they follow when there is room."""
+        filled: set[str] = set()
         for group in self.current.values():
-            for one in [one for one in group.values() if one.line.outlet.congested]:
-                self._fall_behind(one, self.ring.head)
+            for one in list(group.values()):
+                if one.line.outlet.congested or one.line.id in filled:
+                    self._fall_behind(one, self.ring.head)
+                elif step_bytes > LARGE_BYTES:
+                    filled.add(one.line.id)
 
     def _fall_behind(self, subscriber: Subscriber, at: int) -> None:
         if self.current.get(subscriber.wish, {}).pop(subscriber.id, None) is not None:

@@ -78,12 +78,14 @@ class Session:
         """Between two messages of PostgreSQL, never inside one."""
         if self.ended.done():
             return
+        # What it left lying before: one result may be larger than that, and who reads shall have it.
+        if self._client.get_write_buffer_size() + sum(map(len, self._waiting)) > self._around.unread_bytes:
+            self._client.abort()
+            return
         if self._conversation.at_boundary:
             self._client.write(data)
         else:
             self._waiting.append(data)
-        if self._client.get_write_buffer_size() + sum(map(len, self._waiting)) > self._around.unread_bytes:
-            self._client.abort()
         self._around.traffic.bytes_sent += len(data)
         self._around.traffic.messages_sent += 1
 

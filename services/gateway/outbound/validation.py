@@ -21,6 +21,8 @@ from services.gateway.errors import SubscribeRefused
 
 APPLICATION_NAME = "tidewire gateway"
 CONNECTIONS = 4
+# Who subscribes to a table that somebody has locked, for a migration perhaps, must not hold up all who do not.
+LOCK_TIMEOUT_MS = 500
 SYNTAX_ERROR = "42601"
 _RELATION = re.compile(r'relation "(?P<name>.+)" does not exist')
 _DENIED = re.compile(r"permission denied for (?:table|view|relation) (?P<name>.+)")
@@ -112,6 +114,7 @@ class Validation:
     def _become(self, connection: psycopg.Connection, client: Identity) -> None:
         settings = {
             "statement_timeout": str(self._timeout_ms),
+            "lock_timeout": str(min(self._timeout_ms, LOCK_TIMEOUT_MS)),
             "search_path": client.setting("search_path"),
             "role": client.role,
         }

@@ -261,3 +261,17 @@ def test_the_lsn_is_wanted_by_a_startup_setting(port):
             count = len(port.recorder.received) + 1
             port.recorder.last(count)
             assert port.recorder.wants_lsn[port.recorder.received[-1][1].connection_id] == wanted
+
+
+def test_a_result_larger_than_what_may_stay_unread_reaches_a_client_that_reads(dsn):
+    large = encode_frame(0xF2, b"x" * 20_000_000)
+    with RunningPort(dsn) as port, WireClient(port.dsn) as client:
+        client.send(ASK)
+        port.recorder.last(1)
+        (outlet,) = port.recorder.outlets.values()
+        port.call(lambda: outlet.send(large))
+        assert client.frame() == Frame(0xF2, large[5:])
+        # Who does not read is left when more comes than may wait for it.
+        for _ in range(2):
+            port.call(lambda: outlet.send(large))
+        port.recorder.wait(lambda recorder: bool(recorder.closed))

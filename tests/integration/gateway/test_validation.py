@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 
 import psycopg
 import pytest
@@ -166,3 +167,13 @@ class Counted(Validation):
     def check(self, subscribe, client):
         self.checks += 1
         return super().check(subscribe, client)
+
+
+def test_a_locked_table_holds_up_nobody_for_long(validation, dsn):
+    with psycopg.connect(dsn) as migration:
+        migration.execute("LOCK TABLE mine.orders IN ACCESS EXCLUSIVE MODE")
+        began_s = time.monotonic()
+        with pytest.raises(SubscribeRefused, match="Execution error: canceling statement due to lock timeout"):
+            check(validation, "SELECT id FROM mine.orders")
+        assert time.monotonic() - began_s < 10
+    assert check(validation, "SELECT id FROM mine.orders").tables == 1
