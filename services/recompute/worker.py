@@ -144,11 +144,10 @@ class Worker:
             elif template.plan is not None:
                 self._begin(template, [live])
         now_s = self._clock()
-        live.requests = {
-            wanted.request_id: live.requests.get(wanted.request_id) or Request(wanted, now_s)
-            for wanted in query.snapshots
-            if wanted.request_id not in self._telling.answered
-        }
+        # A record names only so many requests: those of one before it are open until they are answered.
+        for wanted in query.snapshots:
+            if wanted.request_id not in live.requests and wanted.request_id not in self._telling.answered:
+                live.requests[wanted.request_id] = Request(wanted, now_s)
 
     def _template(self, query: Query) -> LiveTemplate:
         template = self._templates.get(query.template_id)

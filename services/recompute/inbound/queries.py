@@ -1,5 +1,6 @@
 """The topic `queries`: which partitions are ours, and which queries are in them."""
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -69,7 +70,7 @@ class Queries:
             key, value = message.key(), message.value()
             assert key is not None
             if number in self._owned:
-                last[key] = Ended(key) if value is None else Wanted(number, QUERIES.decode(value))
+                last[key] = Ended(key) if value is None else Wanted(number, _with_requests(QUERIES.decode(value), last))
         watched = [] if self._others is None else self._others.read(self._owned)
         return [*events, *last.values(), *watched]
 
@@ -96,6 +97,15 @@ class Queries:
         numbers = tuple(partition.number for partition in partitions)
         self._owned.difference_update(numbers)
         self._events.append(Lost(numbers))
+
+
+def _with_requests(query: Query, last: Mapping[bytes, QueriesEvent]) -> Query:
+    """The query with the requests of the record before it too: a record names only so many, and a crowd may be more."""
+    before = last.get(query.query_id)
+    if isinstance(before, Wanted):
+        named = {one.request_id for one in query.snapshots}
+        query.snapshots.extend(one for one in before.query.snapshots if one.request_id not in named)
+    return query
 
 
 class OthersQueries:

@@ -249,11 +249,16 @@ class Road:
             worker.end()
         self.capture.end()
 
+    def want_only(self, query: Query, request_ids: list[bytes], barrier_id: str) -> None:
+        """A record that names these requests and no earlier ones."""
+        self._put(query, [_wanted(request_id, barrier_id) for request_id in request_ids])
+
     def _want(self, query: Query, request_id: bytes, barrier_id: str) -> None:
         wanted = self._wanted.setdefault(query.query_id, [])
-        wanted.append(
-            SnapshotWanted(request_id=request_id, gateway_id="test", delivery_partition=0, barrier_id=barrier_id)
-        )
+        wanted.append(_wanted(request_id, barrier_id))
+        self._put(query, wanted)
+
+    def _put(self, query: Query, wanted: list[SnapshotWanted]) -> None:
         record = Query()
         record.CopyFrom(query)
         record.snapshots.extend(wanted)
@@ -264,6 +269,10 @@ class Road:
     def _logs(self) -> str:
         logs = [worker.log for worker in self.workers[-2:]]
         return "\n".join(f"--- {log.name}\n{last_lines(log, 25)}" for log in (*logs, self.capture.log))
+
+
+def _wanted(request_id: bytes, barrier_id: str) -> SnapshotWanted:
+    return SnapshotWanted(request_id=request_id, gateway_id="test", delivery_partition=0, barrier_id=barrier_id)
 
 
 def become(connection: psycopg.Connection, query: Query) -> None:

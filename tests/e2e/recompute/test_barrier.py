@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from uuid import uuid4
 
 import pytest
 
@@ -86,3 +87,19 @@ def test_hundreds_of_subscribes_in_a_second_end_in_few_jobs(road, connection, ow
     sample = [*followers[5:12], *followers[::50]]
     for follower in sample:
         assert follower.rows == Counter(road.answer(follower.query)), follower.query.sql
+
+
+def test_of_a_crowd_that_no_record_can_name_everyone_is_answered(road, connection, own):
+    """A record of `queries` names a thousand requests at most: those of the records before it stay open."""
+    connection.execute(f"CREATE TABLE {own} (id int PRIMARY KEY)")
+    follower = road.good(f"SELECT id FROM {own}")
+    barrier_id = barrier.emit(connection)
+    crowd = [uuid4().bytes for _ in range(300)]
+    follower.asked.update(crowd)
+    for first in range(0, len(crowd), 100):
+        road.want_only(follower.query, crowd[first : first + 100], barrier_id)
+    road.until(lambda: crowd_is_answered(follower, crowd), "an answer to each", 240)
+
+
+def crowd_is_answered(follower, crowd):
+    return all(request_id in follower.answered for request_id in crowd)
