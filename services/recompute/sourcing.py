@@ -106,7 +106,7 @@ class Sourcing:
             return
         position = placed
         if isinstance(answer, RanBadly):
-            self._telling.fail(live, Failure(answer.sqlstate, answer.message))
+            self._telling.fail(live, Failure(answer.sqlstate, answer.message), placed)
         else:
             if plan.reads_clock:
                 position = Position(placed.lsn, live.template.moment_after(answer.moment_us))

@@ -7,7 +7,7 @@ from proto.tidewire.v1.deltas_pb2 import Delta
 from services.chassis.postgres import PostgresUnreachable
 from services.recompute.core.emitted import Answered
 from services.recompute.core.live import Failure, LiveQuery, Request
-from services.recompute.core.result import error_delta, failed_at
+from services.recompute.core.result import Position, error_delta, failed_at
 from services.recompute.inbound.changes import CommitLog
 from services.recompute.metrics import Metrics
 from services.recompute.outbound.deltas import Deltas
@@ -33,14 +33,15 @@ class Telling:
     def tell(self, deltas: Iterable[Delta]) -> None:
         self._metrics.deltas.inc(self._deltas.append(deltas))
 
-    def fail(self, live: LiveQuery, failure: Failure) -> None:
-        """The query has no result for now; those who had one learn why, once."""
+    def fail(self, live: LiveQuery, failure: Failure, at: Position | None = None) -> None:
+        """The query has no result for now; those who had one learn why, once. `at`: the data that it fails on."""
+        live.failure_at = at
         if failure.same_as(live.failure):
             return
         live.suspend()
         live.failure = failure
         if live.told is not None:
-            error = self._error(live, failure)
+            error = self._error(live, failure, at or self._log.position)
             self.tell([error])
             live.told = failed_at(error)
 
@@ -52,7 +53,10 @@ class Telling:
         for request_id, request in list(live.requests.items()):
             barrier_lsn = self._barrier_lsn(request)
             if live.failure is not None:
-                error = self._error(live, live.failure)
+                at = self._fails_at(live, barrier_lsn, is_current=is_current)
+                if at is None:
+                    continue
+                error = self._error(live, live.failure, at)
                 self._metrics.deltas.inc(self._deltas.answer(request.wanted, [error]))
                 # Whoever stands at an error is told the next good state.
                 live.told = failed_at(error)
@@ -83,6 +87,16 @@ class Telling:
                 request.since_s = self._clock()
         return found
 
-    def _error(self, live: LiveQuery, failure: Failure) -> Delta:
-        position = self._log.position if live.told is None else live.told.next_position(self._log.position)
+    def _fails_at(self, live: LiveQuery, barrier_lsn: int | None, *, is_current: bool) -> Position | None:
+        """Where one who asked for the state behind a barrier is told the failure; None: the data may have recovered."""
+        if live.failure_at is None:
+            return self._log.position
+        if barrier_lsn is None:
+            return None
+        if live.is_by_postgres and is_current:
+            return self._log.position
+        return live.failure_at if live.failure_at.lsn >= barrier_lsn else None
+
+    def _error(self, live: LiveQuery, failure: Failure, at: Position) -> Delta:
+        position = at if live.told is None else live.told.next_position(at)
         return error_delta(live.id, self._log.history, position, failure.sqlstate, failure.message)

@@ -38,6 +38,8 @@ class LiveQuery:
         # The rows by the key of their table, where the strategy is row-local and the table has one.
         self.by_key: dict[ResultRow, ResultRow] | None = None
         self.failure: Failure | None = None
+        # The place in the log that PostgreSQL failed at; None: it is the query that fails, whatever the data.
+        self.failure_at: Position | None = None
         self.requests: dict[bytes, Request] = {}
         # The parameters as the log would print them; None until PostgreSQL has read them.
         self.values: ResultRow | None = None
