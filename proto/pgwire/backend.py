@@ -28,6 +28,13 @@ def sasl_mechanism(body: bytes) -> str:
     return Cursor(body).string()
 
 
+def without_mechanism(frame: Frame, name: str) -> Frame:
+    """AuthenticationSASL that does not offer one of its mechanisms."""
+    kind, mechanisms = frame.body[:4], frame.body[4:].removesuffix(b"\0\0").split(b"\0")
+    left = b"".join(mechanism + b"\0" for mechanism in mechanisms if mechanism != name.encode())
+    return Frame(frame.type, kind + left + b"\0")
+
+
 def parameter_status(frame: Frame) -> tuple[str, str]:
     cursor = Cursor(frame.body)
     return cursor.string(), cursor.string()

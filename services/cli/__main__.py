@@ -19,7 +19,7 @@ from services.cli import doctor, tail, uninstall, watch
 ENDPOINTS = Path(".tidewire") / "endpoints.json"
 START_HELP = "the log's beginning, only what comes from now on (default), or the change with this seq"
 # Of the command line only: a gateway does not know it.
-GATEWAY = "TIDEWIRE_GATEWAY_DSN"
+GATEWAY = "GATEWAY_DSN"
 CHECKOUT = Path(__file__).parents[2]
 
 
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tidewire",
         description="Look at a Tidewire and at the database that it watches.",
-        epilog="Addresses come from TIDEWIRE_KAFKA_*, TIDEWIRE_POSTGRES_DSN and TIDEWIRE_GATEWAY_DSN, else from a "
+        epilog="Addresses come from TIDEWIRE_KAFKA_*, TIDEWIRE_POSTGRES_DSN and GATEWAY_DSN, else from a "
         "stack started by `make up` in this folder, one above, or the checkout that the command was installed from.",
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -69,9 +69,7 @@ def _parser() -> argparse.ArgumentParser:
 
     watch_parser = commands.add_parser("watch", help="show the live result of a query")
     watch_parser.add_argument("sql", metavar="SELECT", help="the query; $1 … are given by --param")
-    watch_parser.add_argument(
-        "--dsn", help="connection string of a gateway; default: TIDEWIRE_GATEWAY_DSN, or the stack's"
-    )
+    watch_parser.add_argument("--dsn", help="connection string of a gateway; default: GATEWAY_DSN, or the stack's")
     watch_parser.add_argument("--param", action="append", default=[], metavar="VALUE", help="$1, $2, … in their order")
     watch_parser.add_argument("--filter", metavar="CONDITION", help="over the columns of the result, as after WHERE")
     watch_parser.add_argument("--once", action="store_true", help="print the first result and exit")

@@ -19,6 +19,7 @@ from services.gateway.inbound.server import server_of
 from services.gateway.inbound.tls import certificate_of
 from services.gateway.live import Live
 from services.gateway.metrics import Metrics
+from services.gateway.outbound.checks import Checks
 from services.gateway.outbound.commands import Commands
 from services.gateway.outbound.leases import Leases
 from services.gateway.outbound.validation import Validation
@@ -48,7 +49,7 @@ async def _serve(
         own,
         settings.subscriptions.selective_updates.rule,
         commands=commands,
-        validation=Validation(settings.postgres, statement_timeout_ms=own.statement_timeout_ms),
+        checks=Checks(Validation(settings.postgres, statement_timeout_ms=own.statement_timeout_ms)),
         metrics=Metrics(registry, traffic),
         log=log,
     )

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 from uuid import UUID, uuid4
 
@@ -21,8 +20,8 @@ from services.gateway.core.switchboard import Switchboard
 from services.gateway.errors import SubscribeRefused
 from services.gateway.inbound.deliveries import Deliveries
 from services.gateway.metrics import Metrics
+from services.gateway.outbound.checks import Checks
 from services.gateway.outbound.commands import Commands
-from services.gateway.outbound.validation import CONNECTIONS, Checked, Validation
 from services.gateway.settings import Gateway
 
 BEAT_S = 1.0
@@ -58,17 +57,15 @@ class Live:
         rule: Rule,
         *,
         commands: Commands,
-        validation: Validation,
+        checks: Checks,
         metrics: Metrics,
         log: FilteringBoundLogger,
     ) -> None:
-        self._settings, self._rule, self._commands, self._validation = settings, rule, commands, validation
+        self._settings, self._rule, self._commands, self._checks = settings, rule, commands, checks
         self._metrics, self._log = metrics, log
         self._board = Switchboard(settings.limits)
         self._connections: dict[str, Connection] = {}
         self._deadlines: dict[UUID, float] = {}
-        # Threads of its own: a check may take seconds, and nothing else must wait for a thread behind it.
-        self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="validation")
 
     def open(self, connection_id: str, outlet: Outlet, *, wants_lsn: bool) -> None:
         """A client is there; `outlet` takes its live messages."""
@@ -147,7 +144,7 @@ class Live:
             connection.rate.take(time.monotonic())
             try:
                 identity = await client.settled()
-                checked = await self._checked(message, identity)
+                checked = await self._checks.check(message, identity)
                 if checked.settings_unknown:
                     identity = await client.settled(checked.settings_unknown)
                     checked = checked.with_settings(identity)
@@ -168,10 +165,6 @@ class Live:
 
     def _has(self, client: Client, connection: Connection) -> bool:
         return self._connections.get(client.connection_id) is connection
-
-    async def _checked(self, message: Subscribe, identity: Identity) -> Checked:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._validation.check, message, identity)
 
     def _take(self, delivery: Delivery) -> None:
         if delivery.HasField("delta"):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.clients.doors import Doors
-from tests.fixtures.gateway import start_gateway
+from tests.fixtures.gateway import GatewayProcess, start_gateway
 from tests.fixtures.kafka import KafkaBroker
 from tests.fixtures.postgres import PostgresServer, start_postgres
 
@@ -20,10 +20,15 @@ def clients_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgre
 
 
 @pytest.fixture(scope="session")
-def doors(
+def gateway(
     clients_server: PostgresServer, kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Doors]:
-    """PostgreSQL's own door and the gateway's."""
+) -> Iterator[GatewayProcess]:
     directory = tmp_path_factory.mktemp("gateway")
-    with start_gateway(directory, dsn=clients_server.dsn, kafka=kafka.bootstrap, prefix="clients.") as gateway:
-        yield Doors(clients_server, gateway.port)
+    with start_gateway(directory, dsn=clients_server.dsn, kafka=kafka.bootstrap, prefix="clients.") as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def doors(clients_server: PostgresServer, gateway: GatewayProcess) -> Doors:
+    """PostgreSQL's own door and the gateway's."""
+    return Doors(clients_server, gateway.port)

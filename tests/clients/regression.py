@@ -1,5 +1,6 @@
 """PostgreSQL's own regression tests, from Debian's source package; no file of theirs is kept in this repository."""
 
+import platform
 import re
 import subprocess
 import tarfile
@@ -9,10 +10,8 @@ from services.devstack.postgres import wheel_bin
 from tests.clients.doors import Door
 from tests.fixtures.installed import installed, run
 
-SUITE, PACKAGE = "bookworm", "postgresql-15"
-SOURCES = (
-    f"deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian {SUITE} main\n"
-)
+PACKAGE = "postgresql-15"
+APT, STANZA_END = Path("/etc/apt"), "\n\n"
 # As pg_regress starts psql.
 FLAGS = ("-X", "-a", "-q", "-v", "HIDE_TABLEAM=on", "-v", "HIDE_TOAST_COMPRESSION=on")
 SESSION = {"PGTZ": "PST8PDT", "PGDATESTYLE": "Postgres, MDY", "PGOPTIONS": "-c intervalstyle=postgres_verbose"}
@@ -20,16 +19,48 @@ SESSION = {"PGTZ": "PST8PDT", "PGDATESTYLE": "Postgres, MDY", "PGOPTIONS": "-c i
 
 def regression_files() -> Path:
     """The folder src/test/regress of PostgreSQL: apt fetches and verifies it, with sources and state of its own."""
-    return installed("regression", (SOURCES, PACKAGE), _fetch) / "regress"
+    return installed("regression", (PACKAGE,), _fetch) / "regress"
+
+
+def _sources() -> str:
+    """Where this machine has its Debian packages from, for their sources; updates may lack those."""
+    codename = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    files = (path for path in sorted((APT / "sources.list.d").glob("*.sources")))
+    stanzas = [stanza for path in files for stanza in path.read_text().split(STANZA_END)]
+    lines = "\n".join(path.read_text() for path in (APT / "sources.list",) if path.exists()).splitlines()
+    stanzas += [_stanza(line) for line in lines if line.startswith("deb ")]
+    named = (stanza for stanza in stanzas if codename in _field(stanza, "Suites").split())
+    return STANZA_END.join(
+        f"Types: deb-src\nURIs: {_field(stanza, 'URIs')}\nSuites: {codename}\n"
+        f"Components: {_field(stanza, 'Components')}"
+        + (f"\nSigned-By: {key}" if (key := _field(stanza, "Signed-By")) else "")
+        for stanza in named
+    )
+
+
+def _field(stanza: str, name: str) -> str:
+    found = re.search(rf"^{name}:\s*(.*)$", stanza, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _stanza(line: str) -> str:
+    """A line of the old form in the new one."""
+    form = re.fullmatch(r"deb\s+(?:\[(?P<options>[^]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<parts>.+)", line)
+    assert form is not None, line
+    key = re.search(r"signed-by=(\S+)", form["options"] or "")
+    signed = f"\nSigned-By: {key[1]}" if key else ""
+    return f"Types: deb\nURIs: {form['uri']}\nSuites: {form['suite']}\nComponents: {form['parts']}{signed}"
 
 
 def _fetch(folder: Path) -> None:
-    (folder / "sources.list").write_text(SOURCES)
+    own_sources = folder / "sources"
+    own_sources.mkdir()
+    (own_sources / "debian.sources").write_text(_sources() + "\n")
     for part in ("state/lists/partial", "cache/archives/partial"):
         (folder / part).mkdir(parents=True)
     own = {
-        "Dir::Etc::sourcelist": folder / "sources.list",
-        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::Etc::sourcelist": "/dev/null",
+        "Dir::Etc::sourceparts": own_sources,
         "Dir::State": folder / "state",
         "Dir::Cache": folder / "cache",
         "APT::Sandbox::User": "root",

@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import struct
+from contextlib import contextmanager
 
 import pytest
 from msgspec.structs import replace
@@ -49,10 +50,16 @@ def query(text):
 SYNC, FLUSH, TERMINATE, COPY_DONE = (message(kind) for kind in "SHXc")
 
 
+@contextmanager
 def logged_in(door):
     connection = pq.PGconn.connect(replace(door, database="postgres").dsn.encode())
     assert connection.status == pq.ConnStatus.OK, connection.error_message
-    return connection, socket.socket(fileno=os.dup(connection.socket))
+    try:
+        with socket.socket(fileno=os.dup(connection.socket)) as wire:
+            wire.setblocking(True)
+            yield wire
+    finally:
+        connection.finish()
 
 
 def answers(wire, until):
@@ -151,14 +158,11 @@ def test_a_conversation_cut_anywhere(doors, name):
 def _converse(doors, sent, count, step):
 
     def program(door):
-        connection, wire = logged_in(door)
-        with wire:
+        with logged_in(door) as wire:
             wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for at in range(0, len(sent), step):
                 wire.sendall(sent[at : at + step])
-            heard = answers(wire, readies(count) if count else lambda _: False)
-        connection.finish()
-        return heard
+            return answers(wire, readies(count) if count else lambda _: False)
 
     heard = doors.same(program, fresh=False)
     assert frames(heard).count("Z") == count or not count
@@ -169,14 +173,11 @@ def test_an_impossible_length_ends_the_connection_with_a_sentence(doors, said):
     """PostgreSQL writes its sentence to the log alone."""
 
     def program(door):
-        connection, wire = logged_in(door)
-        with wire:
+        with logged_in(door) as wire:
             wire.sendall(query("SELECT 1"))
             answers(wire, readies(1))
             wire.sendall(said)
-            heard = answers(wire, lambda _: False)
-        connection.finish()
-        return heard
+            return answers(wire, lambda _: False)
 
     direct, proxied = (program(door) for door in (doors.direct, doors.proxied))
     assert direct == ENDED

@@ -14,8 +14,9 @@ from tests.oracle.places import create, server_at
 from tests.oracle.watching import OracleRoad
 
 FOLDER = Path(__file__).parent
+IS_LONG = "ORACLE_EXAMPLES" in os.environ
 # A long run is worth the better machine code.
-JAVA_OPTIONS = "-XX:+UseSerialGC" + ("" if "ORACLE_EXAMPLES" in os.environ else " -XX:TieredStopAtLevel=1")
+JAVA_OPTIONS = "-XX:+UseSerialGC" + ("" if IS_LONG else " -XX:TieredStopAtLevel=1")
 # The tables of a case are so small that the driver would keep them. At these places they are a base with an overlay in
 # Spark, as large ones are, and a few changes make a new base.
 ON_SPARK = (Place(15, "icu"), Place(18, "libc"), Place(15, "C"))
@@ -30,6 +31,8 @@ def road_at(kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callabl
 
     def make(place: Place) -> OracleRoad:
         if place not in _roads:
+            if IS_LONG:
+                _close()  # an idle worker costs the others time
             directory = tmp_path_factory.mktemp(f"road-{place}")
             server = _open.enter_context(server_at(place, directory))
             name = f"oracle_{secrets.token_hex(4)}"

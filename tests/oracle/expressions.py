@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from tests.oracle.dice import Dice
-from tests.oracle.values import DATES, TEXTS, TIMES
+from tests.oracle.values import BPCHAR, DATES, ENUM, FREE_NUMERIC, TEXTS, TIMES, UUID
 
 COMPARABLE = (
     "int",
@@ -126,7 +126,15 @@ class Expressions:
             return f"TIMESTAMP {dice.one(TIMES)}"
         if family == "timestamptz":
             return f"TIMESTAMPTZ {dice.one(TIMES)[:-1]}+00'"
-        return "NULL"
+        kind = {"uuid": UUID, "enum": ENUM, "bpchar": BPCHAR, "free": FREE_NUMERIC}.get(family)
+        return "NULL" if kind is None else dice.one(kind.common)
+
+    def other(self, family: str, depth: int, than: Expression) -> Expression:
+        """A value to stand beside another one: what is compared with itself says little."""
+        made = self.of(family, depth)
+        if made.sql != than.sql:
+            return made
+        return Expression(self.literal(family), family, exact=family not in ("numeric", "float"))
 
     def _leaf(self, family: str) -> Expression:
         column = self.column(family)
@@ -137,7 +145,8 @@ class Expressions:
         return Expression(self.literal(family), family, exact=family not in ("numeric", "float"))
 
     def _conditional(self, family: str, depth: int) -> Expression:
-        one, other = self.of(family, depth - 1), self.of(family, depth - 1)
+        one = self.of(family, depth - 1)
+        other = self.other(family, depth - 1, one)
         exact = one.exact and other.exact and family not in ("numeric", "float")
         form = self._dice.number(1, 5)
         if form <= 2:
@@ -152,7 +161,7 @@ class Expressions:
 
     def _int(self, depth: int) -> Expression:
         d, a = self._dice, self.of("int", depth)
-        b = self.of("int", depth)
+        b = self.other("int", depth, a)
         forms = [
             f"({a.sql} + {b.sql})",
             f"({a.sql} - {b.sql})",
@@ -180,8 +189,10 @@ class Expressions:
         return Expression(d.one(forms), "int")
 
     def _numeric(self, depth: int) -> Expression:
-        d, a, b = self._dice, self.of("numeric", depth), self.of("numeric", depth)
+        d, a = self._dice, self.of("numeric", depth)
+        b = self.other("numeric", depth, a)
         forms = [
+            f"({a.sql} / {b.sql})",
             f"({a.sql} + {b.sql})",
             f"({a.sql} - {b.sql})",
             f"({a.sql} * {b.sql})",
@@ -204,7 +215,8 @@ class Expressions:
         return Expression(sql, "numeric", exact="::numeric(1" in sql)
 
     def _text(self, depth: int) -> Expression:
-        d, a, b = self._dice, self.of("text", depth), self.of("text", depth)
+        d, a = self._dice, self.of("text", depth)
+        b = self.other("text", depth, a)
         n = self.of("int", 0)
         separator, fill = d.one(("' '", "'-'", "'b'")), d.one(("'*'", "'xy'", "''"))
         forms = [
@@ -266,16 +278,17 @@ class Expressions:
             sql = f"({self.of(family, depth).sql} {d.one(('IN', 'NOT IN'))} ({values}))"
         elif form == 16:
             family = self._family(("int", "numeric", "date", "text"))
-            a, b, c = (self.of(family, depth).sql for _ in range(3))
-            sql = f"({a} {d.one(('', 'NOT '))}BETWEEN {b} AND {c})"
+            a = self.of(family, depth)
+            b, c = (self.other(family, depth, a).sql for _ in range(2))
+            sql = f"({a.sql} {d.one(('', 'NOT '))}BETWEEN {b} AND {c})"
         elif form == 17:
             pattern = d.one(("'a%'", "'%b'", "'%a%'", "'_'", "'a\\%b'", "''", "'%Ä%'"))
             sql = f"({self.of('text', depth).sql} {d.one(('LIKE', 'NOT LIKE', 'ILIKE', 'LIKE', '~~'))} {pattern})"
         elif form == 18:
             plain = [column for column in self.columns if column.orderable] or [self.of("int", 0)]
             a = d.one(plain)
-            same = [column for column in plain if column.family == a.family]
-            sql = f"({a.sql} IS {d.one(('', 'NOT '))}DISTINCT FROM {d.one(same).sql})"
+            same = [column.sql for column in plain if column.family == a.family and column.sql != a.sql]
+            sql = f"({a.sql} IS {d.one(('', 'NOT '))}DISTINCT FROM {d.one(same or [self.literal(a.family)])})"
         elif form == 19:
             sql = d.one(
                 (
@@ -302,7 +315,9 @@ class Expressions:
             column = self.column(family)
             if column is not None:
                 return f"({column.sql} {operator} {self._parameters.add(value)})"
-        return f"({self.of(family, depth).sql} {operator} {self.of(family, depth).sql})"
+        left = self.of(family, depth)
+        right = self.literal(family) if d.chance(35) else self.other(family, depth, left).sql
+        return f"({left.sql} {operator} {right})"
 
     def _parameter_value(self, family: str) -> str | None:
         d = self._dice

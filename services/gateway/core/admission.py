@@ -10,10 +10,10 @@ CHANNEL_BINDING = "SCRAM-SHA-256-PLUS"
 class Admission:
     """Watches one login: PostgreSQL asks, the client answers, and both are passed on unless they cannot be."""
 
-    def __init__(self, *, may_trust: bool, binds_to_us: bool) -> None:
-        """`may_trust`: PostgreSQL may let this client in unasked. `binds_to_us`: channel binding would bind to our
-        certificate, not to PostgreSQL's."""
-        self._may_trust, self._binds_to_us = may_trust, binds_to_us
+    def __init__(self, *, may_trust: bool, by_tls: bool, binds_to_us: bool) -> None:
+        """`may_trust`: PostgreSQL may let this client in unasked. `by_tls`: the client's own leg is encrypted.
+        `binds_to_us`: channel binding would bind to our certificate, not to PostgreSQL's."""
+        self._may_trust, self._by_tls, self._binds_to_us = may_trust, by_tls, binds_to_us
         self._was_asked = self._by_sasl = False
 
     def asked(self, frame: Frame) -> bool:
@@ -34,6 +34,15 @@ class Admission:
             )
         self._was_asked, self._by_sasl = True, kind == backend.SASL
         return False
+
+    def shown(self, frame: Frame) -> Frame:
+        """PostgreSQL's message as this client may see it: one without TLS is offered no channel to bind.
+
+        libpq hangs up on such an offer. Nothing is weakened by it: the client says that it cannot bind, which is true.
+        """
+        if self._by_tls or backend.authentication_kind(frame) != backend.SASL:
+            return frame
+        return backend.without_mechanism(frame, CHANNEL_BINDING)
 
     def answer(self, frame: Frame) -> None:
         """Look at what a client sends before it is in."""

@@ -15,8 +15,8 @@ from services.gateway.core.ring import Ring, Rings
 from services.gateway.core.subscriber import NOWHERE, Failure, Subscriber
 from services.gateway.core.whole import LastWhole, Whole
 
-# The table is gone, or the right to read it (decisions 14 and 21): no later state will come.
-ENDING = frozenset({"42P01", "42501"})
+# A table, column or schema is gone, or the right to read it (decisions 14 and 21): no later state will come.
+ENDING = frozenset({"42P01", "42703", "3F000", "42501"})
 # A result of which one may fill a connection.
 LARGE_BYTES = 32 * 1024
 

@@ -53,6 +53,9 @@ class Opening(asyncio.Protocol):
         while (packet := await self._packet()) is not None:
             message = decode_opening(packet)
             if isinstance(message, EncryptionRequest):
+                if self._buffer:
+                    # Somebody in between could have put plain bytes in front of what the client will say in secret.
+                    raise MalformedMessage("unencrypted bytes follow the request for encryption")
                 if by_tls or not message.by_tls or certificate is None:
                     transport.write(b"N")
                     continue
@@ -73,9 +76,6 @@ class Opening(asyncio.Protocol):
         return self._ended
 
     async def _secure(self, transport: asyncio.Transport, certificate: Certificate) -> asyncio.Transport:
-        if self._buffer:
-            # Somebody in between could have put plain bytes in front of what the client will say in secret.
-            raise MalformedMessage("unencrypted bytes follow the request for TLS")
         transport.write(b"S")
         secured = await asyncio.get_running_loop().start_tls(transport, self, certificate.context(), server_side=True)
         if secured is None:

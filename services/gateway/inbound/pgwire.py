@@ -26,6 +26,7 @@ from services.gateway.settings import Gateway
 # As long as PostgreSQL itself waits by default.
 OPENING_S = 60.0
 CANCEL_S = 10.0
+GOODBYE_S = 2.0
 GOODBYE = "the gateway is shutting down: connect again"
 ENDED = (OSError, ssl.SSLError)
 
@@ -74,8 +75,18 @@ class PgPort:
                 await asyncio.get_running_loop().create_future()
             finally:
                 listening.close()
-                for session in list(self._sessions):
-                    session.refuse("57P01", GOODBYE)
+                await self._leave()
+
+    async def _leave(self) -> None:
+        """Tell every client, and let TLS say goodbye on each connection: a loop that ends before breaks off."""
+        left = list(self._sessions)
+        for session in left:
+            session.refuse("57P01", GOODBYE)
+        if left:
+            await asyncio.wait([session.gone for session in left], timeout=GOODBYE_S)
+        for session in left:
+            if not session.gone.done():
+                session.abort()
 
     def _spawn(self, group: asyncio.TaskGroup, session: Session, message: FromClient) -> None:
         group.create_task(self._live.receive(message, session), name="live")
@@ -102,6 +113,8 @@ class PgPort:
         async with self._server.reached() as reached:
             if opening.ended:
                 return
+            if reached.left.done():
+                raise ServerUnreachable("PostgreSQL hung up")
             if isinstance(opened.message, CancelRequest):
                 reached.transport.write(opened.packet)
                 # PostgreSQL hangs up when it has acted; a client takes our hanging up for that.
@@ -110,17 +123,18 @@ class PgPort:
                 return
             admission = Admission(
                 may_trust=self._settings.allow_trust or _is_local(opened.transport),
+                by_tls=opened.by_tls,
                 binds_to_us=opened.by_tls
                 and self._certificate is not None
                 and not self._certificate.is_that_of(reached.certificate),
             )
             session = Session(uuid4().hex, opened.message, admission, around)
             self._sessions.add(session)
+            session.gone.add_done_callback(lambda _: self._sessions.discard(session))
             try:
                 session.begin(opened.transport, reached.transport, opened.packet, opening.handed_over())
                 await session.ended
             finally:
-                self._sessions.discard(session)
                 session.end()
 
 

@@ -39,11 +39,13 @@ class Surroundings(Struct, frozen=True):
 
 
 class Session:
-    """`client` and `server` are its two protocols; it is over when `ended` is done."""
+    """`client` and `server` are its two protocols; it is over when `ended` is done, and `gone` when both are closed."""
 
     def __init__(self, connection_id: str, startup: Startup, admission: Admission, around: Surroundings) -> None:
         self.connection_id = connection_id
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._open_sides = 2
         self._startup, self._admission, self._around = startup, admission, around
         self._conversation = Conversation(around.traffic)
         self._settings = startup.settings
@@ -59,8 +61,8 @@ class Session:
     def begin(self, client: asyncio.Transport, server: asyncio.Transport, packet: bytes, rest: bytes) -> None:
         """Pass the startup message on, and from then on everything."""
         self._client, self._server = client, server
-        client.set_protocol(_Side(self.from_client, self._client_full, self._client_drained, self.end))
-        server.set_protocol(_Side(self.from_server, client.pause_reading, client.resume_reading, self.end))
+        client.set_protocol(_Side(self.from_client, self._client_full, self._client_drained, self._lost))
+        server.set_protocol(_Side(self.from_server, client.pause_reading, client.resume_reading, self._lost))
         server.write(packet)
         if rest:
             self.from_client(rest)
@@ -170,6 +172,17 @@ class Session:
         self._client.close()
         self._server.close()
 
+    def abort(self) -> None:
+        """Close both without a last word."""
+        self._client.abort()
+        self._server.abort()
+
+    def _lost(self) -> None:
+        self.end()
+        self._open_sides -= 1
+        if self._open_sides == 0 and not self.gone.done():
+            self.gone.set_result(None)
+
     def _take(self, frame: Frame) -> None:
         if not self._conversation.logged_in:
             self._admission.answer(frame)
@@ -195,8 +208,10 @@ class Session:
             self._settings[name.lower()] = value
             self._reported.add(name.lower())
         else:
-            if piece.type == backend.AUTHENTICATION and self._admission.asked(piece):
-                self._conversation.log_in()
+            if piece.type == backend.AUTHENTICATION:
+                if self._admission.asked(piece):
+                    self._conversation.log_in()
+                piece = self._admission.shown(piece)
             self._client.write(encode_frame(piece.type, piece.body))
 
     def _answer(self, values: tuple[bytes | None, ...] | None) -> None:

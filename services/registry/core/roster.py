@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from proto.tidewire.v1.commands_pb2 import Command, SnapshotRequest, Subscribe
 from proto.tidewire.v1.queries_pb2 import Query, SnapshotWanted
@@ -67,7 +68,7 @@ class Roster:
                 if records.get(query_id + subscription_id) != record:
                     yield PutSubscription(query_id, subscription_id, record)
             if query_id not in queries or not _has_all(queries[query_id], entry.record(now_us)):
-                yield PutQuery(query_id, entry.record(now_us))
+                yield PutQuery(query_id, partial(entry.record, now_us))
 
     def obey(self, command: Command, now_us: int) -> Iterator[Write]:
         """Carry a command out; a repeat of one is harmless."""
@@ -112,7 +113,7 @@ class Roster:
         if known is not None:
             entry = self._entries[known]
             yield PutSubscription(known, subscription_id, entry.subscriptions[subscription_id])
-            yield PutQuery(known, entry.record(now_us))
+            yield PutQuery(known, partial(entry.record, now_us))
             return
         if repeated:
             return  # it was ended since
@@ -148,7 +149,7 @@ class Roster:
             barrier_id=barrier_id,
         )
         entry.want(wanted, now_us)
-        return PutQuery(entry.query.query_id, entry.record(now_us))
+        return PutQuery(entry.query.query_id, partial(entry.record, now_us))
 
     def _pause(self, subscription_id: bytes, paused: bool) -> Iterator[Write]:
         query_id = self._query_of.get(subscription_id)

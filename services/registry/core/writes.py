@@ -1,6 +1,6 @@
 """What the registry writes, and how the writes of many commands become few."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -26,10 +26,17 @@ class PutSubscription(Struct, frozen=True, tag=True):
 
 
 class PutQuery(Struct, frozen=True, tag=True):
-    """A record of `queries`; None ends it."""
+    """A record of `queries`; None ends it.
+
+    It is made when it is written: of a thousand subscribes to one query in a batch only one record counts.
+    """
 
     query_id: bytes
-    query: Query | None
+    make: Callable[[], Query] | None
+
+    @property
+    def query(self) -> Query | None:
+        return None if self.make is None else self.make()
 
 
 Write: TypeAlias = PutSubscription | PutQuery

@@ -119,11 +119,13 @@ def test_unknown_types_are_answered_by_postgres_itself(port):
         assert (chr(frame.type), b"invalid frontend message type" in frame.body) == ("E", True)
 
 
-def test_direct_tls_and_old_protocols_are_refused_in_words(port):
+def test_direct_tls_old_protocols_and_bytes_before_encryption_are_refused_in_words(port):
     for opening, words in (
         (bytes.fromhex("160301020001000001fc0303"), b"sslnegotiation=postgres"),
         (struct.pack("!ii", 8, 2 << 16), b"use version 3"),
         (struct.pack("!ii", 4, 3 << 16), b"is not PostgreSQL's protocol"),
+        (struct.pack("!ii", 8, 80877103) + b"\0\0\0\x08", b"unencrypted bytes follow"),
+        (struct.pack("!ii", 8, 80877104) + b"\0\0\0\x08", b"unencrypted bytes follow"),
     ):
         with socket.create_connection(("127.0.0.1", port.port), timeout=5) as client:
             client.sendall(opening)

@@ -4,6 +4,7 @@ V18–V19, V22–V23, V26–V30, V42, V55–V56; law 6 of the design: who is slo
 """
 
 import os
+import signal
 import time
 from uuid import uuid4
 
@@ -12,12 +13,14 @@ import pytest
 
 from proto.pgwire import live
 from proto.pgwire.live import NO_SUBSCRIPTION, Ack, Data, PartialData, PartialRow, Refused, Update
+from tests.fixtures.kafka import start_kafka
 from tests.integration.gateway.stage import Stage, wait_until
 from tests.property.delivered import Held, Worker
 
 NAME = f"live_{os.getpid()}"
 SQL = "SELECT id, note, more FROM notes"
 ROW = (b"1", b"a", b"b")
+FROZEN_S = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -184,3 +187,25 @@ def test_v55_ten_thousand_subscribes_at_once_are_refused_in_words_and_nobody_els
         assert {answer.subscription for answer in limited} == {NO_SUBSCRIPTION}
         assert all(answer.message.startswith("Rate limited: retry after ") for answer in limited)
         assert modest.query("SELECT 2") == [(b"2",)]
+
+
+@pytest.mark.slow
+def test_a_kafka_that_freezes_costs_no_client_its_connection(dsn, redis_server, topic_prefix, tmp_path):
+    with start_kafka(tmp_path / "kafka") as broker:
+        stage = Stage(dsn, broker.bootstrap, topic_prefix, redis_server.url, tmp_path)
+        try:
+            gateway, worker = stage.gateway().wait_ready(), Worker()
+            with gateway.connect() as client:
+                messages, one, command, _ = stage.subscribed(client, worker, SQL)
+                os.kill(broker.pid, signal.SIGSTOP)
+                try:
+                    thaw_s = time.monotonic() + FROZEN_S
+                    while time.monotonic() < thaw_s:
+                        assert client.query("SELECT 1") == [(b"1",)]
+                        time.sleep(0.5)
+                finally:
+                    os.kill(broker.pid, signal.SIGCONT)
+                stage.deliver(worker.change({ROW: 1}), command)
+                assert next(messages) == Data(one, Update.INSERT, (ROW,))
+        finally:
+            stage.end()

@@ -1,5 +1,6 @@
 """What a client may subscribe to, asked of a real PostgreSQL under the client's role."""
 
+import asyncio
 import os
 import time
 
@@ -10,6 +11,7 @@ from proto.pgwire.live import Subscribe
 from services.chassis.postgres import Postgres
 from services.gateway.core.identity import Identity
 from services.gateway.errors import SubscribeRefused
+from services.gateway.outbound.checks import Checks
 from services.gateway.outbound.validation import Validation
 
 NAME = f"validation_{os.getpid()}"
@@ -142,6 +144,29 @@ def test_errors_come_in_the_words_of_the_document(validation):
 def test_a_refusal_leaves_the_connection_good_and_its_role_our_own(validation):
     words(validation, "SELECT 1/0 FROM nowhere")
     assert check(validation, "SELECT id FROM orders WHERE customer = $1;", parameters=(b"7",)).tables == 1
+
+
+async def test_a_storm_of_alike_subscribes_is_a_few_checks(dsn):
+    """Those who share a check came before it began; a refusal is shared as well."""
+    counted = Counted(Postgres(dsn=dsn), statement_timeout_ms=60_000)
+    checks = Checks(counted)
+    alike = [checks.check(Subscribe("SELECT id FROM orders"), client()) for _ in range(300)]
+    others = [checks.check(Subscribe("SELECT id FROM orders", filter=f"id > {n}"), client()) for n in range(5)]
+    refused = [checks.check(Subscribe("SELECT id FROM nowhere"), client()) for _ in range(50)]
+    answers = await asyncio.gather(*alike, *others, *refused, return_exceptions=True)
+    assert {answer.tables for answer in answers[:305]} == {1}
+    assert {str(answer) for answer in answers[305:]} == {"Execution error: table 'nowhere' does not exist"}
+    assert len({answer.barrier_id for answer in answers[:300]}) <= 6
+    assert counted.checks <= 15
+    counted.close()
+
+
+class Counted(Validation):
+    checks = 0
+
+    def check(self, subscribe, client):
+        self.checks += 1
+        return super().check(subscribe, client)
 
 
 def test_a_locked_table_holds_up_nobody_for_long(validation, dsn):

@@ -64,16 +64,18 @@ def is_live(vector):
     return vector["expect"].get("type", "").startswith(("Subscri", "Unsubscri"))
 
 
-# No filter and no flags may be written as zeroes; we say it by leaving them out.
-ZEROES = {"vibe.sub.selective.zero_flags": 3, "vibe.sub.selective.absent": 2}
+def without_zeroes(golden):
+    """No filter and no flags may be written as zeroes, at most three; we say it by leaving them out."""
+    for count in range(4):
+        body = golden[5:].removesuffix(bytes(count))
+        yield golden[:1] + (len(body) + 4).to_bytes(4, "big") + body
 
 
 @of_kind("decode_frontend", where=is_live)
 def test_what_a_client_sends_has_the_golden_bytes(vector):
     golden = bytes.fromhex(vector["hex"])
-    body = golden[5 : len(golden) - ZEROES.get(vector["id"], 0)]
-    message = message_of({"params": [], "filter": None, **vector["expect"]})
-    assert encode(message) == golden[:1] + (len(body) + 4).to_bytes(4, "big") + body
+    encoded = encode(message_of({"params": [], "filter": None, **vector["expect"]}))
+    assert encoded == golden or encoded in without_zeroes(golden)
 
 
 def backend_message(vector):
@@ -144,9 +146,14 @@ def test_delays_double_up_to_the_cap(vector):
         factor=policy["backoff_multiplier"],
         attempts=policy["max_retries"],
     )
-    assert retry == Retry()  # these are the defaults
-    assert {attempt: retry.whole_delay_s(int(attempt)) * 1000 for attempt in vector["expect"]} == vector["expect"]
-    assert [retry.delay_s(0, lambda: 0.0), retry.delay_s(0, lambda: 1.0)] == [0.5, 1.0]
+    delays_ms = {attempt: retry.whole_delay_s(int(attempt)) * 1000 for attempt in vector["expect"]}
+    assert delays_ms == pytest.approx(vector["expect"])
+    whole_s = retry.whole_delay_s(0)
+    assert [retry.delay_s(0, lambda: 0.0), retry.delay_s(0, lambda: 1.0)] == [whole_s / 2, whole_s]
+
+
+def test_the_documents_policy_is_the_default():
+    assert Retry() == Retry(first_s=1.0, cap_s=30.0, factor=2.0, attempts=3)
 
 
 @pytest.mark.parametrize("length", [-1, 0, 3, 0x7FFFFFFF])

@@ -24,7 +24,7 @@ def proof(mechanism):
 @pytest.fixture
 def from_afar():
     """A client from another machine, at a gateway with a certificate of its own."""
-    return Admission(may_trust=False, binds_to_us=True)
+    return Admission(may_trust=False, by_tls=True, binds_to_us=True)
 
 
 def test_a_client_from_afar_whom_nobody_asked_is_refused(from_afar):
@@ -34,7 +34,7 @@ def test_a_client_from_afar_whom_nobody_asked_is_refused(from_afar):
 
 
 def test_a_client_from_here_or_an_allowed_one_need_not_be_asked():
-    assert Admission(may_trust=True, binds_to_us=False).asked(demand(OK))
+    assert Admission(may_trust=True, by_tls=False, binds_to_us=False).asked(demand(OK))
 
 
 @pytest.mark.parametrize("kind", [CLEARTEXT, MD5])
@@ -60,9 +60,19 @@ def test_a_channel_bound_to_the_gateway_is_refused_with_what_to_do(from_afar):
 
 
 def test_a_channel_bound_to_postgres_own_certificate_passes():
-    admission = Admission(may_trust=False, binds_to_us=False)
+    admission = Admission(may_trust=False, by_tls=True, binds_to_us=False)
     admission.asked(demand(SASL, PLUS + PLAIN + b"\0"))
     admission.answer(proof(PLUS))
+
+
+def test_a_client_without_tls_is_offered_no_channel_to_bind():
+    plain = Admission(may_trust=False, by_tls=False, binds_to_us=False)
+    assert plain.shown(demand(SASL, PLUS + PLAIN + b"\0")) == demand(SASL, PLAIN + b"\0")
+    assert plain.shown(demand(SASL_CONTINUE, PLUS)) == demand(SASL_CONTINUE, PLUS)
+
+
+def test_a_client_by_tls_sees_what_postgres_offers(from_afar):
+    assert from_afar.shown(demand(SASL, PLUS + PLAIN + b"\0")) == demand(SASL, PLUS + PLAIN + b"\0")
 
 
 @pytest.mark.parametrize(("kind", "name"), [(GSS, "GSSAPI"), (SSPI, "SSPI"), (KERBEROS_5, "Kerberos"), (99, "99")])

@@ -319,7 +319,7 @@ def test_an_error_waits_for_a_reader_who_does_not_read():
 
 def test_v38_v39_a_dropped_table_and_a_lost_right_end_the_subscription():
     """Decisions 14 and 21; also of one who is paused, who would never learn of it otherwise."""
-    for sqlstate in ("42P01", "42501"):
+    for sqlstate in ("42P01", "42703", "3F000", "42501"):
         exchange = Exchange()
         one, paused = exchange.subscribed(), exchange.subscribed("d")
         exchange.board.pause(paused, "d")

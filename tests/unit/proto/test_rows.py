@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proto.multiset import EMPTY, shifted
-from proto.rows import DamagedBlock, decode_block, encode_block, encode_row
+from proto.rows import DamagedBlock, decode_block, decode_row, encode_block, encode_row, encoded_rows
 
 ROWS = st.lists(st.none() | st.binary(max_size=12), max_size=4).map(tuple)
 WEIGHTS = st.integers(-(2**31), 2**31 - 1)
@@ -15,6 +15,24 @@ BLOCKS = st.lists(st.tuples(ROWS, WEIGHTS), max_size=6)
 @given(BLOCKS)
 def test_a_block_gives_back_its_rows_and_weights_in_order(rows):
     assert list(decode_block(encode_block(rows))) == rows
+
+
+@given(BLOCKS)
+def test_rows_that_nobody_looks_into_stay_as_they_are_encoded(rows):
+    kept = list(encoded_rows(encode_block(rows)))
+    assert kept == [(encode_row(row), weight) for row, weight in rows]
+    assert [(decode_row(encoded), weight) for encoded, weight in kept] == rows
+
+
+@given(BLOCKS.filter(bool), st.data())
+def test_a_block_that_was_cut_is_noticed_without_looking_into_its_rows(rows, data):
+    block = encode_block(rows)
+    cut = block[: data.draw(st.integers(1, len(block) - 1))]
+    try:
+        found = list(encoded_rows(cut))
+    except DamagedBlock:
+        return
+    assert encode_block([(decode_row(encoded), weight) for encoded, weight in found]) == cut
 
 
 @given(BLOCKS, BLOCKS)

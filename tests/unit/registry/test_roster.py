@@ -43,8 +43,9 @@ def test_the_last_unsubscribe_ends_the_query():
 
 def test_a_repeated_command_is_harmless():
     roster, command = new_roster(), subscribe()
-    first = list(roster.obey(command, 0))
-    assert list(roster.obey(command, 0)) == first
+    subscription, query = roster.obey(command, 0)
+    once_more, the_same = roster.obey(command, 0)
+    assert (once_more, the_same.query_id, the_same.query) == (subscription, query.query_id, query.query)
     list(roster.obey(unsubscribe(command), 0))
     assert list(roster.obey(command, 0)) == []
 

@@ -117,6 +117,9 @@ class Live:
         self._over = self._over or ConnectionFailed("this connection was closed by its user")
         self._task.cancel()
         await asyncio.wait([self._task])
+        if self._connection is not None:  # the task was cancelled before it had begun
+            connection, self._connection = self._connection, None
+            await connection.close()
         self._tell()
 
     # What a Subscription needs.

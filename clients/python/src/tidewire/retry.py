@@ -20,7 +20,9 @@ _PERMANENT = re.compile(
     r"|limit exceeded",
     re.IGNORECASE,
 )
-_TRANSIENT = re.compile(r"time(d )?out|lock|connection|rate limited|no result within|temporar", re.IGNORECASE)
+_TRANSIENT = re.compile(
+    r"time(d )?out|lock|connection|reset|unavailable|busy|rate limited|no result within|temporar", re.IGNORECASE
+)
 _RATE_LIMIT = re.compile(r"rate limited: retry after (\d+) ?ms", re.IGNORECASE)
 
 

@@ -5,7 +5,7 @@ import time
 
 import psycopg
 
-from proto.pgwire.live import Ack, Data, PartialData, Refused, Selective, Subscribe, Update
+from proto.pgwire.live import Ack, Data, PartialData, Refused, Subscribe, Update
 from tests.fixtures.wire import WireClient
 
 # Small enough to be reached; the defaults are compared with the documents elsewhere.
@@ -45,14 +45,23 @@ class Stage:
         self.write(f"CREATE TABLE {name} ({columns})")
         return name
 
+    def table_of(self, sql):
+        """A table that holds what a query answers."""
+        name = f"t{next(self._numbers)}"
+        self.write(f"CREATE TABLE {name} AS {sql}")
+        return name
+
     def metrics(self, service="gateway"):
         return self._walk.metrics(service)
 
     def wait_for_nobody(self):
         """Until the gateway has noticed that all clients have left."""
+        self.wait_until(lambda: self.metrics()["vibesql_subscriptions_active"] == 0)
+
+    def wait_until(self, condition):
         deadline = time.monotonic() + WITHIN_S
-        while (left := self.metrics()["vibesql_subscriptions_active"]) > 0:
-            assert time.monotonic() < deadline, f"{left} subscriptions outlive their clients"
+        while not condition():
+            assert time.monotonic() < deadline, self.metrics()
             time.sleep(0.05)
 
 
@@ -123,4 +132,6 @@ def kind(message):
     return "F7" if isinstance(message, PartialData) else message.update
 
 
-NEVER_IN_PART = Selective(enabled=False)
+def kinds(frames):
+    """The types of frames as letters."""
+    return "".join(chr(frame.type) for frame in frames)

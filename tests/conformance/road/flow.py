@@ -17,7 +17,7 @@ from proto.pgwire.live import (
     Update,
     decode_from_gateway,
 )
-from tests.conformance.stage import WITHIN_S, Subscribed
+from tests.conformance.road.stage import WITHIN_S, Subscribed, kinds
 
 SETTING = """
     DROP TABLE IF EXISTS users, nonexistent_table;
@@ -68,7 +68,7 @@ class Flow:
 
     def no_ready(self):
         """The next ReadyForQuery belongs to the next query."""
-        assert "".join(chr(frame.type) for frame in self.client.query("SELECT 1")) == "TDCZ"
+        assert kinds(self.client.query("SELECT 1")) == "TDCZ"
 
     def unchanged(self):
         assert self.stage.read(VALID) == self.users

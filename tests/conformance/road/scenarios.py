@@ -20,8 +20,8 @@ from proto.pgwire.live import (
 )
 from services.gateway.settings import Gateway
 from services.registry.settings import Registry
-from tests.conformance.flow import play
-from tests.conformance.stage import GLOBAL_LIMIT, MAX_ROWS, OWNER_LIMIT, Stage, Subscribed, kind, refused
+from tests.conformance.road.flow import play
+from tests.conformance.road.stage import GLOBAL_LIMIT, MAX_ROWS, OWNER_LIMIT, Stage, Subscribed, kind, refused
 
 Scenario = Callable[[Stage, dict], None]
 BY_ID: dict[str, Scenario] = {}
@@ -50,7 +50,7 @@ def scenario_of(vector) -> Scenario | None:
 
 
 def flow(stage, vector):
-    """V18–V21, V36–V41: what a Subscribe is answered."""
+    """V18, V19, V21, V36, V37, V38, V39, V41: what a Subscribe is answered."""
     play(stage, vector["steps"])
 
 

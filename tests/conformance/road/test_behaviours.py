@@ -1,4 +1,4 @@
-"""V16, V18–V35, V41–V58, V60: the behaviours of the golden vectors, played on the whole road."""
+"""The behaviours and filters of the golden vectors, played on the whole road."""
 
 from collections import Counter
 
@@ -8,19 +8,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from services.gateway.core.parcel import Shape, Tally
 from services.gateway.core.selective import Verdict
 from services.gateway.metrics import PartialRows
-from tests.conformance.scenarios import scenario_of
-from tests.conformance.stage import LIMITS, Stage
+from tests.conformance.filtered import answer, relation_of
+from tests.conformance.road.scenarios import scenario_of
+from tests.conformance.road.stage import Subscribed
 from tests.conformance.vectors import VECTORS, of_kind
-from tests.fixtures.walk import walking
-
-
-@pytest.fixture(scope="module")
-def stage(postgres_server, kafka, tmp_path_factory):
-    with (
-        walking(postgres_server, kafka, tmp_path_factory.mktemp("walk"), **LIMITS) as walk,
-        walk.connect() as direct,
-    ):
-        yield Stage(walk, direct)
 
 
 def is_figure(vector):
@@ -46,3 +37,14 @@ def test_v60_the_efficiency_of_partial_rows(vector):
     PartialRows(registry).count(Tally(("selective",), Counter({(Verdict.PARTIAL, row): 1})), 1)
     page = dict(line.rsplit(" ", 1) for line in generate_latest(registry).decode().splitlines() if line[0] != "#")
     assert float(page["vibesql_partial_update_efficiency"]) == pytest.approx(vector["expect_efficiency"])
+
+
+@of_kind("filter_eval")
+def test_v13_a_filter_on_the_road_keeps_what_postgres_keeps(stage, direct, vector):
+    relation = relation_of(direct, vector)
+    table = stage.table_of(f"SELECT * FROM {relation}")
+    with stage.client() as client:
+        held = Subscribed(client, f"SELECT * FROM {table}", filter=vector["filter"])
+        assert bool(held.rows) == answer(direct, relation, vector["filter"])
+        stage.write(f"DELETE FROM {table}")
+        held.until([])
