@@ -142,7 +142,9 @@ class Subscriber:
     def leave(self, *, politely: bool) -> None:
         """Close; it comes back by itself if `turn` is called."""
         if self._wire is not None:
-            self._wire.close() if politely else self._wire.hang_up()
+            if not politely:
+                self._wire.hang_up()
+            self._wire.close()
         self._forget()
 
     # What it is told.
