@@ -1,5 +1,6 @@
 """A client with live queries: it reads, or stops reading; pauses; loses its connection and comes back."""
 
+import contextlib
 import itertools
 import re
 import time
@@ -143,7 +144,8 @@ class Subscriber:
         """Close; it comes back by itself if `turn` is called."""
         if self._wire is not None:
             if not politely:
-                self._wire.hang_up()
+                with contextlib.suppress(OSError):  # the other side may have left first
+                    self._wire.hang_up()
             self._wire.close()
         self._forget()
 
