@@ -102,11 +102,8 @@ class Storm:
                 client.turn()
             reading = [client for client in self.clients if client.connected and client.reading]
             left_s = max(0.0, min(deadline_s - now_s, 0.05))
-            if reading:
-                for client in select.select(reading, [], [], left_s)[0]:
-                    client.read()
-            else:
-                time.sleep(left_s)
+            for client in select.select(reading, [], [], left_s)[0]:
+                client.read()
             if time.monotonic() >= deadline_s:
                 return
 

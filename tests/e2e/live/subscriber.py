@@ -1,5 +1,6 @@
 """A client with live queries: it reads, or stops reading; pauses; loses its connection and comes back."""
 
+import contextlib
 import itertools
 import re
 import time
@@ -142,7 +143,10 @@ class Subscriber:
     def leave(self, *, politely: bool) -> None:
         """Close; it comes back by itself if `turn` is called."""
         if self._wire is not None:
-            self._wire.close() if politely else self._wire.hang_up()
+            if not politely:
+                with contextlib.suppress(OSError):  # the other side may have left first
+                    self._wire.hang_up()
+            self._wire.close()
         self._forget()
 
     # What it is told.
