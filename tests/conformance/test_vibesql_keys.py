@@ -18,7 +18,7 @@ from services.chassis.refusal import Refused
 from services.recompute.core.planning import plan
 from services.recompute.inbound.catalog import CatalogReader
 from tests.conformance.vectors import of_kind
-from tests.oracle.local import _without_obstacles as in_the_log
+from tests.oracle.local import without_obstacles as in_the_log
 
 SETTINGS = TextSettings(
     time_zone="UTC", date_style="ISO, MDY", interval_style="postgres", bytea_output="hex", extra_float_digits=1

@@ -19,7 +19,7 @@ from services.recompute.inbound.catalog import CatalogReader
 from services.recompute.outbound.evaluation import Evaluation
 from services.recompute.outbound.session import Spark
 from tests.oracle.local import HeldTables
-from tests.oracle.local import _without_obstacles as watched
+from tests.oracle.local import without_obstacles as watched
 
 SETTINGS = TextSettings(
     time_zone="UTC", date_style="ISO, MDY", interval_style="postgres", bytea_output="hex", extra_float_digits=1
