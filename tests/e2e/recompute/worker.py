@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
 from services.devstack.home import last_lines
 from services.devstack.ports import free_port
+from tests.fixtures.readiness import is_ready
 
 
 class WorkerProcess:
@@ -37,14 +37,7 @@ class WorkerProcess:
         return self.process.poll() is None
 
     def is_ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as answer:
-                return answer.status == 200
-        except urllib.error.HTTPError as error:
-            error.close()
-            return False
-        except OSError:
-            return False
+        return is_ready(self.port)
 
     def wait_ready(self, within_s: float = 180.0) -> "WorkerProcess":
         deadline = time.monotonic() + within_s

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from uuid import UUID, uuid4
 
@@ -16,6 +15,7 @@ from services.chassis.kafka import Kafka, Reader, Writer, ensure_topics
 from services.devstack.home import last_lines
 from services.devstack.live_client import LiveConnection
 from services.devstack.ports import free_port
+from tests.fixtures.readiness import is_ready
 
 WITHIN_S = 60.0
 
@@ -76,14 +76,7 @@ class GatewayProcess:
 
     def _ready(self):
         assert self._process.poll() is None, self.tail()
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._http}/readyz", timeout=2) as answer:
-                return answer.status == 200
-        except urllib.error.HTTPError as error:
-            error.close()
-            return False
-        except OSError:
-            return False
+        return is_ready(self._http)
 
 
 class Stage:

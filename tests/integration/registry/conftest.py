@@ -5,8 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from uuid import uuid4
 
 import pytest
@@ -19,6 +17,7 @@ from services.devstack.home import last_lines
 from services.devstack.ports import free_port
 from services.registry.core.identity import ID_BYTES
 from services.registry.outbound.compacted import latest
+from tests.fixtures.readiness import is_ready
 
 WITHIN_S = 90.0
 
@@ -50,14 +49,7 @@ class RegistryProcess:
     @property
     def ready(self):
         assert self._process.poll() is None, self.tail()
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/readyz", timeout=2) as answer:
-                return answer.status == 200
-        except urllib.error.HTTPError as error:
-            error.close()
-            return False
-        except OSError:
-            return False
+        return is_ready(self._port)
 
     def wait_ready(self):
         wait_until(lambda: self.ready, self.tail)
