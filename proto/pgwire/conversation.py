@@ -69,6 +69,13 @@ _SIGNS = _table(
         Sign.FAILURE: b"E",
     }
 )
+# Plain numbers: the walk over the frames is the gateway's hot path, and looking up a member of an enum costs as much as
+# all else that is done for a frame.
+_OPENS, _RUNS, _ASKS, _SYNCS, _TAKEN = (int(act) for act in (Act.OPENS, Act.RUNS, Act.ASKS, Act.SYNCS, Act.TAKEN))
+_ENDS_COPY = int(Act.ENDS_COPY)
+_AUTHENTICATION, _READY, _COPY_BEGINS = int(Sign.AUTHENTICATION), int(Sign.READY), int(Sign.COPY_BEGINS)
+# Signs whose message must be whole to be understood.
+_WHOLE = frozenset((_AUTHENTICATION, int(Sign.PARAMETER), _READY))
 # What PostgreSQL may say at any time, and what ends the session: never an answer to our own question.
 _UNASKED = frozenset(b"ANS")
 
@@ -104,7 +111,7 @@ class Conversation:
         self._acts = _LOGGING_IN
         # What PostgreSQL owes a ReadyForQuery for, in order, with ends of copies that it has not begun yet as far as
         # we know; one is owed at the start.
-        self._owed: deque[int] = deque([Act.ASKS])
+        self._owed: deque[int] = deque([_ASKS])
         self._batch_open = self._copying = False
         # Syncs were left out of the count because PostgreSQL ignores them while it copies.
         self._ignored = False
@@ -157,7 +164,7 @@ class Conversation:
                 raise impossible_length(data[at], length)
             following = at + 1 + length
             act = acts[data[at]]
-            if act == Act.TAKEN:
+            if act == _TAKEN:
                 _refuse_over(LIVE_LIMIT_BYTES if self.logged_in else LOGIN_LIMIT_BYTES, data[at], length)
                 if following > end:
                     break
@@ -165,6 +172,8 @@ class Conversation:
                     pieces.append(data[begin:at])
                 pieces.append(Frame(data[at], data[at + HEADER_BYTES : following]))
                 begin = following
+            elif act == _OPENS:
+                self._batch_open = True
             elif act:
                 self._act(act)
             at = following
@@ -188,26 +197,31 @@ class Conversation:
             return [data] if data else []
         pieces: list[FromServer] = []
         begin, last, count = 0, end - HEADER_BYTES, 0
+        signs, asking = _SIGNS, self._question is not None
         while at <= last:
             kind = data[at]
             (length,) = _LENGTH.unpack_from(data, at + 1)
             if length < 4:
                 raise impossible_length(kind, length)
             following = at + 1 + length
+            sign = signs[kind]
+            if not (sign or asking):
+                at = following
+                count += 1
+                continue
             ours = self._question is not None and kind not in _UNASKED
-            sign = _SIGNS[kind]
-            if ours or (sign and sign not in (Sign.COPY_BEGINS, Sign.FAILURE)):
+            if ours or sign in _WHOLE:
                 if following > end:
                     break
                 body = data[at + HEADER_BYTES : following]
-                if ours or sign == Sign.AUTHENTICATION:
+                if ours or sign == _AUTHENTICATION:
                     if at > begin:
                         pieces.append(data[begin:at])
                     begin = following
                     found = self._answered(kind, body) if ours else Frame(kind, body)
                     if found is not None:
                         pieces.append(found)
-                elif sign == Sign.READY:
+                elif sign == _READY:
                     self._ready(body)
                 else:
                     pieces.append(data[begin:following])
@@ -227,15 +241,13 @@ class Conversation:
         return pieces
 
     def _act(self, act: int) -> None:
-        if act == Act.OPENS:
-            self._batch_open = True
-        elif act == Act.RUNS:
+        if act == _RUNS:
             self._batch_open = True
             self._traffic.queries += 1
-        elif act == Act.SYNCS:
+        elif act == _SYNCS:
             self._batch_open = False
             self._owed.append(act)
-        elif act == Act.ASKS:
+        elif act == _ASKS:
             # After an error in its batch PostgreSQL would skip this one: whether it answers is not known here.
             self.unsure = self.unsure or self._batch_open
             self._owed.append(act)
@@ -251,24 +263,24 @@ class Conversation:
         self._ignored = False
         if self._owed:
             self._owed.popleft()
-        while self._owed and self._owed[0] == Act.ENDS_COPY:
+        while self._owed and self._owed[0] == _ENDS_COPY:
             self._owed.popleft()  # of a copy that never began
 
     def _told(self, sign: int) -> None:
-        if sign == Sign.COPY_BEGINS:
-            self._copying = Act.ENDS_COPY not in self._owed
+        if sign == _COPY_BEGINS:
+            self._copying = _ENDS_COPY not in self._owed
             if not self._copying:
-                at = self._owed.index(Act.ENDS_COPY)
+                at = self._owed.index(_ENDS_COPY)
                 del self._owed[at]
                 self._ignore_syncs(at)
         elif self._copying or self._ignored:
             # Whether a Sync was ignored before the copy failed, or ended the skipping after it, cannot be seen.
-            self.unsure = self.unsure or self._ignored or Act.SYNCS in self._owed
+            self.unsure = self.unsure or self._ignored or _SYNCS in self._owed
             self._copying = False
 
     def _ignore_syncs(self, count: int) -> None:
         """PostgreSQL ignores every Sync that comes while it copies: those among the first so many are not owed."""
-        kept = [act for at, act in enumerate(self._owed) if at >= count or act != Act.SYNCS]
+        kept = [act for at, act in enumerate(self._owed) if at >= count or act != _SYNCS]
         self._ignored = self._ignored or len(kept) < len(self._owed)
         self._owed = deque(kept)
 
