@@ -33,12 +33,8 @@ class Client(Protocol):
 
     connection_id: str
 
-    @property
-    def identity(self) -> Identity:
-        """As known now."""
-
     async def settled(self, names: tuple[str, ...] = ()) -> Identity:
-        """The same after settings that PostgreSQL does not report were read on the client's connection."""
+        """Who he is, after settings that PostgreSQL does not report were read on his connection."""
 
 
 class Connection:

@@ -7,16 +7,14 @@ from msgspec import Struct
 
 from proto.positions import Lsn
 from proto.rows import ResultRow, decode_block
-from proto.streams.changes import BarrierPassed, Committed
 from proto.streams.deltas import Verdict, judge
 from proto.tidewire.v1.deltas_pb2 import DELTA_KIND_FULL, Delta
 from proto.tidewire.v1.queries_pb2 import Query
-from services.chassis import barrier
-from services.chassis.changes import ChangesFollower
 from tests.e2e.recompute.follower import Follower
 from tests.e2e.recompute.road import Road
 from tests.oracle.answers import Answer, difference, text_settings
 from tests.oracle.case import Question
+from tests.oracle.commits import commits_until_now
 from tests.oracle.playing import Moment
 
 
@@ -104,21 +102,7 @@ class OracleRoad(Road):
     def commits(self) -> dict[int, Lsn]:
         """Where in the log each transaction committed."""
         with self.connect() as connection:
-            barrier_id = barrier.emit(connection)
-        follower = ChangesFollower(self.kafka, client_id="oracle")
-        follower.from_earliest()
-        found: dict[int, Lsn] = {}
-        reached = False
-        try:
-            while not reached:
-                for event in follower.read(0.2):
-                    if isinstance(event, Committed):
-                        found[event.xid] = event.commit_lsn
-                    elif isinstance(event, BarrierPassed) and event.barrier_id == barrier_id:
-                        reached = True
-        finally:
-            follower.close()
-        return found
+            return commits_until_now(connection, self.kafka)
 
 
 def wrong(question: Question, at: int, watched: Watched, moments: Sequence[Moment], commits: dict[int, Lsn]) -> str:

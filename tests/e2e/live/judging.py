@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from proto.positions import Lsn
-from proto.streams.changes import BarrierPassed, Committed
-from services.chassis import barrier
-from services.chassis.changes import ChangesFollower
 from services.chassis.kafka import Kafka
 from tests.e2e.live.stack import Stack
 from tests.e2e.live.subscription import Phase, Subscription
 from tests.oracle.answers import Answer, difference
 from tests.oracle.case import Question
+from tests.oracle.commits import commits_until_now
 from tests.oracle.playing import Moment
 
 
@@ -19,7 +17,8 @@ class Judge:
     """The states of the database in commit order, and where in the log each begins."""
 
     def __init__(self, stack: Stack, moments: Sequence[Moment]) -> None:
-        found = commits(stack)
+        with stack.connect() as connection:
+            found = commits_until_now(connection, Kafka(bootstrap=stack.kafka, topic_prefix=stack.prefix))
         self._moments = moments
         self._lsns = [found.get(moment.xid, moment.lsn) for moment in moments[1:] if moment.xid is not None]
 
@@ -63,26 +62,6 @@ class Judge:
         return _is_uncertain(one.question) or not any(
             _differ(one.question, before, after) for before, after in pairwise(answers)
         )
-
-
-def commits(stack: Stack) -> dict[int, Lsn]:
-    """Where in the log each transaction committed."""
-    with stack.connect() as connection:
-        barrier_id = barrier.emit(connection)
-    follower = ChangesFollower(Kafka(bootstrap=stack.kafka, topic_prefix=stack.prefix), client_id="oracle")
-    follower.from_earliest()
-    found: dict[int, Lsn] = {}
-    reached = False
-    try:
-        while not reached:
-            for event in follower.read(0.2):
-                if isinstance(event, Committed):
-                    found[event.xid] = event.commit_lsn
-                elif isinstance(event, BarrierPassed) and event.barrier_id == barrier_id:
-                    reached = True
-    finally:
-        follower.close()
-    return found
 
 
 def _is_uncertain(question: Question) -> bool:
