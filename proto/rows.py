@@ -62,6 +62,17 @@ def decode_row(encoded: bytes) -> ResultRow:
     return _row(encoded, 0)[0]
 
 
+def decode_rows(encoded: bytes) -> Iterator[ResultRow]:
+    """Encoded rows that stand one behind the other."""
+    at = 0
+    while at < len(encoded):
+        try:
+            row, at = _row(encoded, at)
+        except StructError as error:
+            raise DamagedBlock(str(error)) from error
+        yield row
+
+
 def _end_of_row(block: bytes, at: int) -> int:
     (count,) = _COUNT.unpack_from(block, at)
     if count < 0:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from proto.tidewire.v1.changes_pb2 import ChangesRecord
 from proto.tidewire.v1.commands_pb2 import Command
+from proto.tidewire.v1.cursors_pb2 import CursorRecord
 from proto.tidewire.v1.deliveries_pb2 import Delivery
 from proto.tidewire.v1.deltas_pb2 import DeltaRecord
 from proto.tidewire.v1.queries_pb2 import Query
@@ -89,8 +90,17 @@ DELIVERIES = Topic(
     partitions=16,  # at most so many gateways side by side
     config={"cleanup.policy": "delete", "retention.ms": str(10 * MINUTE_MS)},
 )
+CURSORS = Topic(
+    name="cursors",
+    record=CursorRecord,
+    key="kind + id",
+    written_by="gateway",
+    read_by=("gateway",),
+    partitions=1,  # one order, by which a gateway sees what another wrote last
+    config={"cleanup.policy": "compact"},
+)
 
-FLOW = (CHANGES, COMMANDS, SUBSCRIPTIONS, QUERIES, DELTAS, DELIVERIES)
+FLOW = (CHANGES, COMMANDS, SUBSCRIPTIONS, QUERIES, DELTAS, DELIVERIES, CURSORS)
 
 
 def flow_lines() -> Iterator[str]:

@@ -159,6 +159,12 @@ def encode_truncate(truncate: Truncate) -> bytes:
     return b"T" + _TRUNCATE.pack(count, options) + b"".join(map(_RELATION_ID.pack, truncate.relations))
 
 
+def encode_logical_message(message: LogicalMessage) -> bytes:
+    head = b"M" + _MESSAGE.pack(message.transactional, message.lsn)
+    prefix = message.prefix.encode("utf-8", "surrogateescape") + b"\0"
+    return head + prefix + _LENGTH.pack(len(message.content)) + message.content
+
+
 def _row(message: bytes, at: int) -> tuple[Row, int]:
     (count,) = _COUNT.unpack_from(message, at)
     at += 2

@@ -59,11 +59,6 @@ class Relation(Struct, frozen=True, tag=True):
         """
         return self.identity != "n"
 
-    @property
-    def has_identity(self) -> bool:
-        """Whether the log has the table's updates and deletes; if not, only its inserts and truncates."""
-        return self.identity == "f" or any(column.is_identity for column in self.columns)
-
 
 class Type(Struct, frozen=True, tag=True):
     oid: int

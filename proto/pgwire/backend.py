@@ -5,7 +5,8 @@ from struct import Struct as Packed
 from proto.pgwire.cursor import Cursor
 from proto.pgwire.framing import Frame, encode_frame
 
-AUTHENTICATION, PARAMETER_STATUS, ERROR_RESPONSE, DATA_ROW, READY_FOR_QUERY = b"RSEDZ"
+AUTHENTICATION, PARAMETER_STATUS, ERROR_RESPONSE, DATA_ROW, READY_FOR_QUERY, COMMAND_COMPLETE = b"RSEDZC"
+BACKEND_KEY = ord("K")
 PARSE, BIND, EXECUTE, CLOSE, SYNC = b"PBECS"
 
 # AuthenticationOk, and the kinds of proof that PostgreSQL asks a client for: section 54.7 of its manual.
@@ -14,8 +15,9 @@ AUTHENTICATED, CLEAR_TEXT, MD5, GSS, SSPI, SASL = 0, 3, 5, 7, 9, 10
 PASSABLE = frozenset({AUTHENTICATED, CLEAR_TEXT, MD5, SASL, 11, 12})
 FORBIDDEN = {GSS: "GSSAPI", 8: "GSSAPI", SSPI: "SSPI", 2: "Kerberos"}
 
-# A statement and a portal of our own beside the client's.
-_OURS = b"_tidewire\0"
+DISCARDED_ALL = b"DISCARD ALL\0"
+# Of SET and RESET of anything, the role included.
+SETTING_CHANGED = frozenset((b"SET\0", b"RESET\0"))
 _INT16 = Packed("!h")
 
 
@@ -35,19 +37,20 @@ def without_mechanism(frame: Frame, name: str) -> Frame:
     return Frame(frame.type, kind + left + b"\0")
 
 
-def parameter_status(frame: Frame) -> tuple[str, str]:
-    cursor = Cursor(frame.body)
-    return cursor.string(), cursor.string()
+def backend_pid(key: Frame) -> int:
+    """Of a BackendKeyData: the process that serves the session."""
+    return int.from_bytes(key.body[:4])
 
 
-def encode_parameter_status(name: str, value: str) -> bytes:
-    return encode_frame(PARAMETER_STATUS, f"{name}\0{value}\0".encode())
+def parameter_status(frame: Frame) -> tuple[str, bytes]:
+    """Name and value; the value is in the client's encoding, whatever that is."""
+    name, _, value = frame.body.partition(b"\0")
+    return name.decode("ascii", "replace"), value.removesuffix(b"\0")
 
 
-def first_value(data_row: bytes) -> bytes | None:
+def row_values(data_row: bytes) -> tuple[bytes | None, ...]:
     cursor = Cursor(data_row)
-    cursor.count()
-    return cursor.value()
+    return tuple(cursor.value() for _ in range(cursor.count()))
 
 
 def is_fatal(error_response: bytes) -> bool:
@@ -62,19 +65,19 @@ def encode_fatal(sqlstate: str, message: str) -> bytes:
     return encode_frame(ERROR_RESPONSE, body + b"\0")
 
 
-def encode_question(statements: tuple[str, ...]) -> bytes:
-    """Each statement by the extended protocol under names of our own, and one Sync.
+def encode_question(statements: tuple[str, ...], name: str, leftover: str = "") -> bytes:
+    """Each statement by the extended protocol under `name`, and one Sync: the client's unnamed one stays as it is.
 
-    What an earlier question may have left behind is closed first: to close what is not there is no error.
+    What a question that failed has left behind under its name is closed first: to close what is not there is no error.
     """
-    parts = []
+    ours = name.encode() + b"\0"
+    parts = [encode_frame(CLOSE, b"S" + leftover.encode() + b"\0")] if leftover else []
     for statement in statements:
         parts += [
-            encode_frame(CLOSE, b"S" + _OURS),
-            encode_frame(PARSE, _OURS + statement.encode() + b"\0" + _INT16.pack(0)),
-            encode_frame(BIND, _OURS + _OURS + _INT16.pack(0) * 3),
-            encode_frame(EXECUTE, _OURS + bytes(4)),
-            encode_frame(CLOSE, b"P" + _OURS),
-            encode_frame(CLOSE, b"S" + _OURS),
+            encode_frame(PARSE, ours + statement.encode() + b"\0" + _INT16.pack(0)),
+            encode_frame(BIND, ours + ours + _INT16.pack(0) * 3),
+            encode_frame(EXECUTE, ours + bytes(4)),
+            encode_frame(CLOSE, b"P" + ours),
+            encode_frame(CLOSE, b"S" + ours),
         ]
     return b"".join(parts) + encode_frame(SYNC, b"")

@@ -1,8 +1,8 @@
 """A session as the one in the middle sees it: two streams of messages, and the law that binds them.
 
 Both streams are passed on as they arrive, without waiting for whole messages; only what the gateway has a use for is
-taken out or noted. The law says at which moment nothing of the client's is under way: then, and only then, may the
-gateway ask PostgreSQL a question of its own on the client's connection.
+taken out or noted. The law (owed.py) says at which moment nothing of the client's is under way: then, and only then,
+may the gateway ask PostgreSQL a question of its own on the client's connection.
 """
 
 from collections import deque
@@ -17,11 +17,16 @@ from proto.pgwire import backend
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.framing import HEADER_BYTES, Frame, impossible_length
 from proto.pgwire.live import FRONTEND_TYPES
+from proto.pgwire.owed import Owed
 
 # A subscription's SQL and parameters fit many times. What PostgreSQL takes in other messages is its own concern.
 LIVE_LIMIT_BYTES = 1024 * 1024
 # A client's answer while it logs in; PostgreSQL's own limit for it.
 LOGIN_LIMIT_BYTES = 65_535
+# A message of PostgreSQL that is read whole and is longer is passed on unread, or dropped if it answers our question.
+NOTED_LIMIT_BYTES = 256 * 1024
+# No question of ours has more rows; what is beyond them is not kept.
+ANSWER_ROWS = 64
 
 _LENGTH = Packed("!i")
 
@@ -36,6 +41,7 @@ class Act(IntEnum):
     SYNCS = 3  # likewise, and the batch is closed
     ENDS_COPY = 4
     TAKEN = 5  # ours: it is not passed on
+    LEAVES = 7
 
 
 class Sign(IntEnum):
@@ -47,6 +53,9 @@ class Sign(IntEnum):
     READY = 3
     COPY_BEGINS = 4
     FAILURE = 5
+    COPY_BOTH = 6
+    COMPLETION = 7  # noted only where somebody has a use for it
+    KEY = 8
 
 
 def _table(meanings: Mapping[Act, bytes] | Mapping[Sign, bytes]) -> bytes:
@@ -57,25 +66,37 @@ def _table(meanings: Mapping[Act, bytes] | Mapping[Sign, bytes]) -> bytes:
     return bytes(table)
 
 
-_COMMON = {Act.OPENS: b"PBDCH", Act.RUNS: b"E", Act.ASKS: b"QF", Act.SYNCS: b"S", Act.ENDS_COPY: b"cf"}
-_LOGGING_IN = _table({Act.TAKEN: b"p" + bytes(FRONTEND_TYPES)})
-_LOGGED_IN = _table(_COMMON | {Act.TAKEN: bytes(FRONTEND_TYPES)})
-_SIGNS = _table(
-    {
-        Sign.AUTHENTICATION: b"R",
-        Sign.PARAMETER: b"S",
-        Sign.READY: b"Z",
-        Sign.COPY_BEGINS: b"GW",
-        Sign.FAILURE: b"E",
-    }
-)
+_COMMON = {
+    Act.OPENS: b"PBDCH",
+    Act.RUNS: b"E",
+    Act.ASKS: b"QF",
+    Act.SYNCS: b"S",
+    Act.ENDS_COPY: b"cf",
+    Act.LEAVES: b"X",
+}
+# What comes behind the last message of a log-in is read by PostgreSQL after it, so it counts from the first byte.
+_LOGGING_IN = _table(_COMMON | {Act.TAKEN: b"p" + bytes(FRONTEND_TYPES)})
+_LOGGED_IN = _table(_COMMON | {Act.TAKEN: bytes(FRONTEND_TYPES), Act.LEAVES: b"Xp"})
+_PLAIN = {
+    Sign.AUTHENTICATION: b"R",
+    Sign.PARAMETER: b"S",
+    Sign.READY: b"Z",
+    Sign.COPY_BEGINS: b"G",
+    Sign.COPY_BOTH: b"W",
+    Sign.FAILURE: b"E",
+    Sign.KEY: b"K",
+}
+_SIGNS = _table(_PLAIN)
+_SIGNS_AND_COMPLETIONS = _table(_PLAIN | {Sign.COMPLETION: b"C"})
 # Plain numbers: the walk over the frames is the gateway's hot path, and looking up a member of an enum costs as much as
 # all else that is done for a frame.
 _OPENS, _RUNS, _ASKS, _SYNCS, _TAKEN = (int(act) for act in (Act.OPENS, Act.RUNS, Act.ASKS, Act.SYNCS, Act.TAKEN))
 _ENDS_COPY = int(Act.ENDS_COPY)
 _AUTHENTICATION, _READY, _COPY_BEGINS = int(Sign.AUTHENTICATION), int(Sign.READY), int(Sign.COPY_BEGINS)
+_COMPLETION, _FAILURE = int(Sign.COMPLETION), int(Sign.FAILURE)
 # Signs whose message must be whole to be understood.
-_WHOLE = frozenset((_AUTHENTICATION, int(Sign.PARAMETER), _READY))
+_WHOLE = frozenset((_AUTHENTICATION, int(Sign.PARAMETER), _READY, _COMPLETION, int(Sign.KEY)))
+_NOTED_TAGS = backend.SETTING_CHANGED | {backend.DISCARDED_ALL}
 # What PostgreSQL may say at any time, and what ends the session: never an answer to our own question.
 _UNASKED = frozenset(b"ANS")
 
@@ -90,13 +111,36 @@ class Traffic:
 
 
 class Answer(Struct, frozen=True):
-    """What PostgreSQL answered to the gateway's own question: a value for each statement; None if it refused one."""
+    """What PostgreSQL answered to the gateway's own question: its rows; None if it refused it."""
 
-    values: tuple[bytes | None, ...] | None
+    rows: tuple[tuple[bytes | None, ...], ...] | None
 
 
 FromClient: TypeAlias = bytes | Frame
 FromServer: TypeAlias = bytes | Frame | Answer
+
+
+class _Rest:
+    """The beginning of a message, in the pieces in which it came: joined once, when it is whole."""
+
+    __slots__ = ("_have", "_need", "pieces")
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self._have = self._need = 0
+
+    def keep(self, piece: bytes, need: int) -> None:
+        """`need` bytes make it worth looking at again."""
+        self.pieces, self._have, self._need = [piece], len(piece), need
+
+    def joined(self, data: bytes) -> bytes | None:
+        """All that came with `data`, or None if it is not enough yet."""
+        self.pieces.append(data)
+        self._have += len(data)
+        if self._have < self._need:
+            return None
+        joined, self.pieces = b"".join(self.pieces), []
+        return joined
 
 
 class Conversation:
@@ -106,29 +150,40 @@ class Conversation:
         self._traffic = traffic
         # The transaction status that PostgreSQL told last: I idle, T in a transaction, E in a failed one.
         self.status = b""
-        # Something was seen after which it is not certain which ReadyForQuery answers what.
-        self.unsure = False
-        self._acts = _LOGGING_IN
-        # What PostgreSQL owes a ReadyForQuery for, in order, with ends of copies that it has not begun yet as far as
-        # we know; one is owed at the start.
-        self._owed: deque[int] = deque([_ASKS])
-        self._batch_open = self._copying = False
-        # Syncs were left out of the count because PostgreSQL ignores them while it copies.
-        self._ignored = False
-        self._client_rest, self._client_passing = b"", 0
-        self._server_rest, self._server_passing = b"", 0
-        self._question: list[bytes | None] | None = None
+        self._acts, self._signs = _LOGGING_IN, _SIGNS
+        self._owed = Owed()
+        self._client_rest, self._client_passing = _Rest(), 0
+        self._server_rest, self._server_passing = _Rest(), 0
+        # What is passing is the end of an answer to us: nobody gets it.
+        self._dropping = False
+        self._question: list[tuple[bytes | None, ...]] | None = None
         self._refused = False
+        self._leftover = ""
+        self._places: deque[int] = deque()
+        self._noted: deque[int] = deque()
 
     @property
     def logged_in(self) -> bool:
         return self._acts is _LOGGED_IN
 
     @property
+    def unsure(self) -> bool:
+        """Something was seen after which it is not certain which ReadyForQuery answers what, for ever."""
+        return self._owed.unsure
+
+    def place_of_taken(self) -> int:
+        """How often PostgreSQL will have been ready when it has answered all in front of the next live message."""
+        return self._places.popleft()
+
+    def place_of_noted(self) -> int:
+        """How often PostgreSQL had been ready when it said what was noted next."""
+        return self._noted.popleft()
+
+    @property
     def at_rest(self) -> bool:
         """Nothing of the client's is under way, and PostgreSQL has told its status."""
-        idle = not (self._owed or self._batch_open or self._client_passing or self._client_rest)
-        return idle and not self.unsure and self._question is None and bool(self.status)
+        idle = self._owed.nothing and not (self._client_passing or self._client_rest.pieces)
+        return idle and self._question is None and bool(self.status)
 
     @property
     def at_boundary(self) -> bool:
@@ -139,25 +194,39 @@ class Conversation:
         """PostgreSQL is content with who the client is."""
         self._acts = _LOGGED_IN
 
-    def ask(self, statements: tuple[str, ...]) -> bytes:
+    def doubt(self) -> None:
+        """An answer was not what it had to be: nothing is certain any more."""
+        self._owed.leaves()
+
+    def note_resets(self) -> None:
+        """From now on DISCARD ALL, SET and RESET are told, by a frame of their CommandComplete."""
+        self._signs = _SIGNS_AND_COMPLETIONS
+
+    def ask(self, statements: tuple[str, ...], name: str) -> bytes:
         """A question of our own, to be sent to PostgreSQL now; its Answer comes out of `from_server`.
 
-        It goes by named statements, so that the client's unnamed one stays as it is.
+        It goes by statements of this name, so that the client's unnamed one stays as it is.
         """
         assert self.at_rest
         self._question, self._refused = [], False
-        return backend.encode_question(statements)
+        asked = backend.encode_question(statements, name, self._leftover)
+        self._leftover = name
+        return asked
 
     def from_client(self, data: bytes) -> list[FromClient]:
         self._traffic.bytes_received += len(data)
-        if self._client_rest:
-            data, self._client_rest = self._client_rest + data, b""
+        if self._client_rest.pieces:
+            joined = self._client_rest.joined(data)
+            if joined is None:
+                return []
+            data = joined
         at, end = self._client_passing, len(data)
         if at >= end:
             self._client_passing = at - end
             return [data] if data else []
         pieces: list[FromClient] = []
-        begin, last, acts, count = 0, end - HEADER_BYTES, self._acts, 0
+        begin, last, acts, count, need = 0, end - HEADER_BYTES, self._acts, 0, HEADER_BYTES
+        owed = self._owed
         while at <= last:
             (length,) = _LENGTH.unpack_from(data, at + 1)
             if length < 4:
@@ -167,13 +236,17 @@ class Conversation:
             if act == _TAKEN:
                 _refuse_over(LIVE_LIMIT_BYTES if self.logged_in else LOGIN_LIMIT_BYTES, data[at], length)
                 if following > end:
+                    need = following - at
                     break
                 if at > begin:
                     pieces.append(data[begin:at])
                 pieces.append(Frame(data[at], data[at + HEADER_BYTES : following]))
+                if self.logged_in:
+                    self._places.append(owed.place)
                 begin = following
             elif act == _OPENS:
-                self._batch_open = True
+                if not owed.plain:
+                    owed.extended()
             elif act:
                 self._act(act)
             at = following
@@ -184,20 +257,27 @@ class Conversation:
         if at > begin:
             pieces.append(data[begin:at] if begin or at < end else data)
         if at < end:
-            self._client_rest = data[at:]
+            self._client_rest.keep(data[at:], need)
         return pieces
 
     def from_server(self, data: bytes) -> list[FromServer]:
         self._traffic.bytes_sent += len(data)
-        if self._server_rest:
-            data, self._server_rest = self._server_rest + data, b""
+        if self._server_rest.pieces:
+            joined = self._server_rest.joined(data)
+            if joined is None:
+                return []
+            data = joined
+        if self._dropping:
+            dropped = min(self._server_passing, len(data))
+            data, self._server_passing = data[dropped:], self._server_passing - dropped
+            self._dropping = self._server_passing > 0
         at, end = self._server_passing, len(data)
         if at >= end:
             self._server_passing = at - end
             return [data] if data else []
         pieces: list[FromServer] = []
-        begin, last, count = 0, end - HEADER_BYTES, 0
-        signs, asking = _SIGNS, self._question is not None
+        begin, last, count, need = 0, end - HEADER_BYTES, 0, HEADER_BYTES
+        signs, asking = self._signs, self._question is not None
         while at <= last:
             kind = data[at]
             (length,) = _LENGTH.unpack_from(data, at + 1)
@@ -210,23 +290,24 @@ class Conversation:
                 count += 1
                 continue
             ours = self._question is not None and kind not in _UNASKED
-            if ours or sign in _WHOLE:
+            if (ours or sign in _WHOLE) and length <= NOTED_LIMIT_BYTES:
                 if following > end:
+                    need = following - at
                     break
-                body = data[at + HEADER_BYTES : following]
-                if ours or sign == _AUTHENTICATION:
-                    if at > begin:
-                        pieces.append(data[begin:at])
+                if sign == _READY and not ours:
+                    self.status = data[at + HEADER_BYTES : following]
+                    self._owed.ready()
+                elif self._note(pieces, data, (begin, at, following), ours):
                     begin = following
-                    found = self._answered(kind, body) if ours else Frame(kind, body)
-                    if found is not None:
-                        pieces.append(found)
-                elif sign == _READY:
-                    self._ready(body)
-                else:
-                    pieces.append(data[begin:following])
-                    pieces.append(Frame(kind, body))
-                    begin = following
+            elif ours:
+                if at > begin:
+                    pieces.append(data[begin:at])
+                begin, self._refused, self._dropping = following, True, following > end
+            elif sign == _AUTHENTICATION:
+                raise impossible_length(kind, length)
+            elif sign in _WHOLE:
+                pieces.append(Frame(kind, b""))  # too long to be read: its name is not known
+                self._noted.append(self._owed.answered)
             elif sign:
                 self._told(sign)
             at = following
@@ -237,65 +318,65 @@ class Conversation:
         if at > begin:
             pieces.append(data[begin:at] if begin or at < end else data)
         if at < end:
-            self._server_rest = data[at:]
+            self._server_rest.keep(data[at:], need)
         return pieces
 
+    def _note(self, pieces: list[FromServer], data: bytes, place: tuple[int, int, int], ours: bool) -> bool:
+        """Take a whole message in; True if everything up to its end is in the pieces, or is nobody's."""
+        begin, at, following = place
+        kind, body = data[at], data[at + HEADER_BYTES : following]
+        if kind == backend.COMMAND_COMPLETE and not ours and body not in _NOTED_TAGS:
+            return False
+        taken = ours or kind == backend.AUTHENTICATION
+        until = at if taken else following
+        if until > begin:
+            pieces.append(data[begin:until])
+        if not ours:
+            self._noted.append(self._owed.answered)
+        found = self._answered(kind, body) if ours else Frame(kind, body)
+        if found is not None:
+            pieces.append(found)
+        return True
+
     def _act(self, act: int) -> None:
+        owed = self._owed
         if act == _RUNS:
-            self._batch_open = True
+            if not owed.plain:
+                owed.extended()
             self._traffic.queries += 1
         elif act == _SYNCS:
-            self._batch_open = False
-            self._owed.append(act)
+            owed.syncs()
         elif act == _ASKS:
-            # After an error in its batch PostgreSQL would skip this one: whether it answers is not known here.
-            self.unsure = self.unsure or self._batch_open
-            self._owed.append(act)
+            owed.asks()
             self._traffic.queries += 1
-        elif self._copying:
-            self._copying = False
-            self._ignore_syncs(len(self._owed))
-        elif self._owed:
-            self._owed.append(act)
-
-    def _ready(self, status: bytes) -> None:
-        self.status = status
-        self._ignored = False
-        if self._owed:
-            self._owed.popleft()
-        while self._owed and self._owed[0] == _ENDS_COPY:
-            self._owed.popleft()  # of a copy that never began
+        elif act == _ENDS_COPY:
+            owed.ends_copy()
+        else:
+            owed.leaves()
 
     def _told(self, sign: int) -> None:
         if sign == _COPY_BEGINS:
-            self._copying = _ENDS_COPY not in self._owed
-            if not self._copying:
-                at = self._owed.index(_ENDS_COPY)
-                del self._owed[at]
-                self._ignore_syncs(at)
-        elif self._copying or self._ignored:
-            # Whether a Sync was ignored before the copy failed, or ended the skipping after it, cannot be seen.
-            self.unsure = self.unsure or self._ignored or _SYNCS in self._owed
-            self._copying = False
-
-    def _ignore_syncs(self, count: int) -> None:
-        """PostgreSQL ignores every Sync that comes while it copies: those among the first so many are not owed."""
-        kept = [act for at, act in enumerate(self._owed) if at >= count or act != _SYNCS]
-        self._ignored = self._ignored or len(kept) < len(self._owed)
-        self._owed = deque(kept)
+            self._owed.copy_begins()
+        elif sign == _FAILURE:
+            self._owed.fails()
+        else:
+            self._owed.leaves()
 
     def _answered(self, kind: int, body: bytes) -> Answer | Frame | None:
         assert self._question is not None
         if kind == backend.DATA_ROW:
-            self._question.append(backend.first_value(body))
+            if len(self._question) <= ANSWER_ROWS:
+                self._question.append(backend.row_values(body))
         elif kind == backend.ERROR_RESPONSE:
             if backend.is_fatal(body):
                 self._question = None
                 return Frame(kind, body)
             self._refused = True
         elif kind == backend.READY_FOR_QUERY:
-            values, self._question, self.status = tuple(self._question), None, body
-            return Answer(None if self._refused else values)
+            rows, self._question, self.status = tuple(self._question), None, body
+            if not self._refused:
+                self._leftover = ""
+            return Answer(None if self._refused else rows)
         return None
 
 

@@ -15,8 +15,8 @@ SSL_REQUEST, GSS_REQUEST, CANCEL_REQUEST = 80877103, 80877104, 80877102
 STARTUP_LIMIT_BYTES = 10_000  # PostgreSQL's own limit
 # The first byte of a client that begins with TLS at once, as libpq 17 can.
 TLS_HANDSHAKE = 0x16
-# One setting in the start-up parameter `options`: -c name=value or --name=value, spaces in it behind backslashes.
-_OPTION = re.compile(r"(?:-c\s*|--)([\w.-]+)=((?:\\.|[^\s\\])*)")
+# A word of the start-up parameter `options`; spaces in it stand behind backslashes.
+_WORD = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
 # What a client of protocol version 3 may send after its startup: section 54.7 of PostgreSQL's manual.
 TYPES = frozenset(b"BCcdDEfFHpPQSX") | FRONTEND_TYPES
 
@@ -36,12 +36,24 @@ class Startup(Struct, frozen=True, tag=True):
         return self.parameters.get("database") or self.user
 
     @property
-    def settings(self) -> dict[str, str]:
-        """What the client asks PostgreSQL to set, by names in small letters."""
-        options = _OPTION.findall(self.parameters.get("options", ""))
-        asked = {name.replace("-", "_"): re.sub(r"\\(.)", r"\1", value) for name, value in options}
-        rest = {name: value for name, value in self.parameters.items() if name not in ("user", "database", "options")}
-        return {name.lower(): value for name, value in {**asked, **rest}.items()}
+    def for_replication(self) -> bool:
+        """PostgreSQL would give it a walsender, whose messages follow other laws."""
+        return "replication" in self.parameters
+
+    def asks_for(self, setting: str) -> bool:
+        """Whether the start-up message switches a setting of ours on, by its name or in `options`.
+
+        PostgreSQL may read it differently: it is a wish, not a fact.
+        """
+        return any(value.lower() in ("on", "true", "yes", "1") for value in self.values_of(setting))
+
+    def values_of(self, setting: str) -> list[str]:
+        """The values that the start-up message gives a setting of ours, by its name and in `options`."""
+        named = [value for name, value in self.parameters.items() if name.lower() == setting]
+        words = [word.replace("\\", "") for word in _WORD.findall(self.parameters.get("options", ""))]
+        wanted = [word[2:] for word in words if word.startswith(("-c", "--"))] + words
+        found = [word.partition("=")[2] for word in wanted if word.startswith(f"{setting}=")]
+        return [*named[-1:], *found[-1:]]
 
 
 class EncryptionRequest(Struct, frozen=True, tag=True):

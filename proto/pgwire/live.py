@@ -1,6 +1,6 @@
 """The live messages F0–F7: how a client subscribes inside the PostgreSQL protocol, and what it then receives."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from struct import Struct as Packed
 from typing import Final, TypeAlias
@@ -86,6 +86,8 @@ class Refused(Struct, frozen=True, tag=True):
 class Ack(Struct, frozen=True, tag=True):
     subscription: UUID
     tables: int
+    # The positions of the result's key columns, for those who asked for them; None: not said.
+    key: tuple[int, ...] | None = None
 
 
 class PartialRow(Struct, frozen=True):
@@ -118,13 +120,24 @@ def encode(message: FromClient | FromGateway) -> bytes:
             before, after = open_data(update, len(rows), b"".join(map(encode_row, rows)))
             return before + subscription.bytes + after
         case Refused(subscription=subscription, message=text):
-            return encode_frame(ERROR, subscription.bytes + _c_string(text))
-        case Ack(subscription=subscription, tables=tables):
-            return encode_frame(ACK, subscription.bytes + _UINT16.pack(tables))
+            return encode_error(subscription.bytes, text)
+        case Ack(subscription=subscription, tables=tables, key=key):
+            return encode_ack(subscription.bytes, tables, key)
         case PartialData(subscription=subscription, rows=rows):
             encoded = b"".join(encode_partial_row(row.columns, row.values) for row in rows)
             before, after = open_partial(len(rows), encoded)
             return before + subscription.bytes + after
+
+
+def encode_error(subscription: bytes, text: str) -> bytes:
+    """SubscriptionError."""
+    return encode_frame(ERROR, subscription + _c_string(text))
+
+
+def encode_ack(subscription: bytes, tables: int, key: Sequence[int] | None = None) -> bytes:
+    """SubscriptionAck; with a key a tail follows: how many columns it has, and the position of each."""
+    tail = b"" if key is None else b"".join(map(_UINT16.pack, (len(key), *key)))
+    return encode_frame(ACK, subscription + _UINT16.pack(tables) + tail)
 
 
 def open_data(update: Update, count: int, rows: bytes) -> Open:
@@ -146,7 +159,11 @@ def encode_partial_row(columns: int, values: Mapping[int, bytes | None]) -> byte
 
 def encode_lsn(lsn: Lsn) -> bytes:
     """The ParameterStatus that closes a batch for those who asked for it: the state that was reached."""
-    return encode_frame(PARAMETER_STATUS, b"tidewire.lsn\0" + format_lsn(lsn).encode() + b"\0")
+    return encode_parameter_status("tidewire.lsn", format_lsn(lsn))
+
+
+def encode_parameter_status(name: str, value: str) -> bytes:
+    return encode_frame(PARAMETER_STATUS, f"{name}\0{value}\0".encode())
 
 
 def _open(kind: int, update: int, count: int, rows: bytes) -> Open:
@@ -181,7 +198,7 @@ def decode_from_gateway(frame: Frame) -> FromGateway:
         case 0xF3:
             message = Refused(_subscription(cursor), cursor.string())
         case 0xF4:
-            message = Ack(_subscription(cursor), cursor.uint16())
+            message = Ack(_subscription(cursor), cursor.uint16(), _key(cursor) if cursor.left else None)
         case 0xF7:
             message = _partial(cursor)
         case _:
@@ -260,6 +277,10 @@ def _read_partial_row(cursor: Cursor) -> PartialRow:
     bits = cursor.take((columns + 7) // 8)
     present = [position for position in range(columns) if bits[position // 8] >> position % 8 & 1]
     return PartialRow(columns, {position: cursor.value() for position in present})
+
+
+def _key(cursor: Cursor) -> tuple[int, ...]:
+    return tuple(cursor.uint16() for _ in range(cursor.uint16()))
 
 
 def _subscription(cursor: Cursor) -> UUID:

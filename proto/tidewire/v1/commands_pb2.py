@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n proto/tidewire/v1/commands.proto\x12\x0btidewire.v1\"\xef\x02\n\x07\x43ommand\x12\x12\n\ncommand_id\x18\x01 \x01(\x0c\x12\x12\n\ngateway_id\x18\x02 \x01(\t\x12\x1a\n\x12\x64\x65livery_partition\x18\x03 \x01(\r\x12\x0f\n\x07sent_us\x18\x04 \x01(\x03\x12+\n\tsubscribe\x18\x05 \x01(\x0b\x32\x16.tidewire.v1.SubscribeH\x00\x12/\n\x0bunsubscribe\x18\x06 \x01(\x0b\x32\x18.tidewire.v1.UnsubscribeH\x00\x12#\n\x05pause\x18\x07 \x01(\x0b\x32\x12.tidewire.v1.PauseH\x00\x12%\n\x06resume\x18\x08 \x01(\x0b\x32\x13.tidewire.v1.ResumeH\x00\x12#\n\x05renew\x18\t \x01(\x0b\x32\x12.tidewire.v1.RenewH\x00\x12\x38\n\x10snapshot_request\x18\n \x01(\x0b\x32\x1c.tidewire.v1.SnapshotRequestH\x00\x42\x06\n\x04\x62ody\"\x9d\x03\n\tSubscribe\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\x0c\x12\x0b\n\x03sql\x18\x02 \x01(\t\x12*\n\nparameters\x18\x03 \x03(\x0b\x32\x16.tidewire.v1.Parameter\x12\x0e\n\x06\x66ilter\x18\x04 \x01(\t\x12!\n\x05owner\x18\x05 \x01(\x0b\x32\x12.tidewire.v1.Owner\x12\x30\n\rtext_settings\x18\x06 \x01(\x0b\x32\x19.tidewire.v1.TextSettings\x12\x13\n\x0bsearch_path\x18\x07 \x03(\t\x12\x12\n\nbarrier_id\x18\x08 \x01(\t\x12\x10\n\x08lease_ms\x18\t \x01(\r\x12?\n\rsettings_read\x18\n \x03(\x0b\x32(.tidewire.v1.Subscribe.SettingsReadEntry\x12(\n\x05names\x18\x0b \x03(\x0b\x32\x19.tidewire.v1.ResolvedName\x1a\x33\n\x11SettingsReadEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\tParameter\x12\x12\n\x05value\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12\x10\n\x08type_oid\x18\x02 \x01(\rB\x08\n\x06_value\"g\n\x0cResolvedName\x12\x16\n\x0ewritten_schema\x18\x01 \x01(\t\x12\x14\n\x0cwritten_name\x18\x02 \x01(\t\x12\x0b\n\x03oid\x18\x03 \x01(\r\x12\x0e\n\x06schema\x18\x04 \x01(\t\x12\x0c\n\x04name\x18\x05 \x01(\t\",\n\x05Owner\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x15\n\rconnection_id\x18\x02 \x01(\t\"\x7f\n\x0cTextSettings\x12\x11\n\ttime_zone\x18\x01 \x01(\t\x12\x12\n\ndate_style\x18\x02 \x01(\t\x12\x16\n\x0einterval_style\x18\x03 \x01(\t\x12\x14\n\x0c\x62ytea_output\x18\x04 \x01(\t\x12\x1a\n\x12\x65xtra_float_digits\x18\x05 \x01(\x05\"&\n\x0bUnsubscribe\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\x0c\" \n\x05Pause\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\x0c\"!\n\x06Resume\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\x0c\"\x19\n\x05Renew\x12\x10\n\x08lease_ms\x18\x01 \x01(\r\"K\n\x0fSnapshotRequest\x12\x10\n\x08query_id\x18\x01 \x01(\x0c\x12\x12\n\nrequest_id\x18\x02 \x01(\x0c\x12\x12\n\nbarrier_id\x18\x03 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n proto/tidewire/v1/commands.proto\x12\x0btidewire.v1\"\xfd\x02\n\x07\x43ommand\x12\x12\n\ncommand_id\x18\x01 \x01(\x0c\x12\x12\n\ngateway_id\x18\x02 \x01(\t\x12\x1a\n\x12\x64\x65livery_partition\x18\x03 \x01(\r\x12\x0f\n\x07sent_us\x18\x04 \x01(\x03\x12+\n\tsubscribe\x18\x05 \x01(\x0b\x32\x16.tidewire.v1.SubscribeH\x00\x12/\n\x0bunsubscribe\x18\x06 \x01(\x0b\x32\x18.tidewire.v1.UnsubscribeH\x00\x12#\n\x05pause\x18\x07 \x01(\x0b\x32\x12.tidewire.v1.PauseH\x00\x12%\n\x06resume\x18\x08 \x01(\x0b\x32\x13.tidewire.v1.ResumeH\x00\x12#\n\x05renew\x18\t \x01(\x0b\x32\x12.tidewire.v1.RenewH\x00\x12\x38\n\x10snapshot_request\x18\n \x01(\x0b\x32\x1c.tidewire.v1.SnapshotRequestH\x00\x12\x0c\n\x04seal\x18\x0b \x01(\x0c\x42\x06\n\x04\x62ody\"\x9d\x03\n\tSubscribe\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\x0c\x12\x0b\n\x03sql\x18\x02 \x01(\t\x12*\n\nparameters\x18\x03 \x03(\x0b\x32\x16.tidewire.v1.Parameter\x12\x0e\n\x06\x66ilter\x18\x04 \x01(\t\x12!\n\x05owner\x18\x05 \x01(\x0b\x32\x12.tidewire.v1.Owner\x12\x30\n\rtext_settings\x18\x06 \x01(\x0b\x32\x19.tidewire.v1.TextSettings\x12\x13\n\x0bsearch_path\x18\x07 \x03(\t\x12\x12\n\nbarrier_id\x18\x08 \x01(\t\x12\x10\n\x08lease_ms\x18\t \x01(\r\x12?\n\rsettings_read\x18\n \x03(\x0b\x32(.tidewire.v1.Subscribe.SettingsReadEntry\x12(\n\x05names\x18\x0b \x03(\x0b\x32\x19.tidewire.v1.ResolvedName\x1a\x33\n\x11SettingsReadEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\tParameter\x12\x12\n\x05value\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12\x10\n\x08type_oid\x18\x02 \x01(\rB\x08\n\x06_value\"g\n\x0cResolvedName\x12\x16\n\x0ewritten_schema\x18\x01 \x01(\t\x12\x14\n\x0cwritten_name\x18\x02 \x01(\t\x12\x0b\n\x03oid\x18\x03 \x01(\r\x12\x0e\n\x06schema\x18\x04 \x01(\t\x12\x0c\n\x04name\x18\x05 \x01(\t\";\n\x05Owner\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x15\n\rconnection_id\x18\x02 \x01(\t\x12\r\n\x05login\x18\x03 \x01(\t\"\x7f\n\x0cTextSettings\x12\x11\n\ttime_zone\x18\x01 \x01(\t\x12\x12\n\ndate_style\x18\x02 \x01(\t\x12\x16\n\x0einterval_style\x18\x03 \x01(\t\x12\x14\n\x0c\x62ytea_output\x18\x04 \x01(\t\x12\x1a\n\x12\x65xtra_float_digits\x18\x05 \x01(\x05\"&\n\x0bUnsubscribe\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\x0c\" \n\x05Pause\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\x0c\"!\n\x06Resume\x12\x17\n\x0fsubscription_id\x18\x01 \x01(\x0c\"\x19\n\x05Renew\x12\x10\n\x08lease_ms\x18\x01 \x01(\r\"K\n\x0fSnapshotRequest\x12\x10\n\x08query_id\x18\x01 \x01(\x0c\x12\x12\n\nrequest_id\x18\x02 \x01(\x0c\x12\x12\n\nbarrier_id\x18\x03 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,27 +34,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBSCRIBE_SETTINGSREADENTRY']._loaded_options = None
   _globals['_SUBSCRIBE_SETTINGSREADENTRY']._serialized_options = b'8\001'
   _globals['_COMMAND']._serialized_start=50
-  _globals['_COMMAND']._serialized_end=417
-  _globals['_SUBSCRIBE']._serialized_start=420
-  _globals['_SUBSCRIBE']._serialized_end=833
-  _globals['_SUBSCRIBE_SETTINGSREADENTRY']._serialized_start=782
-  _globals['_SUBSCRIBE_SETTINGSREADENTRY']._serialized_end=833
-  _globals['_PARAMETER']._serialized_start=835
-  _globals['_PARAMETER']._serialized_end=894
-  _globals['_RESOLVEDNAME']._serialized_start=896
-  _globals['_RESOLVEDNAME']._serialized_end=999
-  _globals['_OWNER']._serialized_start=1001
-  _globals['_OWNER']._serialized_end=1045
-  _globals['_TEXTSETTINGS']._serialized_start=1047
-  _globals['_TEXTSETTINGS']._serialized_end=1174
-  _globals['_UNSUBSCRIBE']._serialized_start=1176
-  _globals['_UNSUBSCRIBE']._serialized_end=1214
-  _globals['_PAUSE']._serialized_start=1216
-  _globals['_PAUSE']._serialized_end=1248
-  _globals['_RESUME']._serialized_start=1250
-  _globals['_RESUME']._serialized_end=1283
-  _globals['_RENEW']._serialized_start=1285
-  _globals['_RENEW']._serialized_end=1310
-  _globals['_SNAPSHOTREQUEST']._serialized_start=1312
-  _globals['_SNAPSHOTREQUEST']._serialized_end=1387
+  _globals['_COMMAND']._serialized_end=431
+  _globals['_SUBSCRIBE']._serialized_start=434
+  _globals['_SUBSCRIBE']._serialized_end=847
+  _globals['_SUBSCRIBE_SETTINGSREADENTRY']._serialized_start=796
+  _globals['_SUBSCRIBE_SETTINGSREADENTRY']._serialized_end=847
+  _globals['_PARAMETER']._serialized_start=849
+  _globals['_PARAMETER']._serialized_end=908
+  _globals['_RESOLVEDNAME']._serialized_start=910
+  _globals['_RESOLVEDNAME']._serialized_end=1013
+  _globals['_OWNER']._serialized_start=1015
+  _globals['_OWNER']._serialized_end=1074
+  _globals['_TEXTSETTINGS']._serialized_start=1076
+  _globals['_TEXTSETTINGS']._serialized_end=1203
+  _globals['_UNSUBSCRIBE']._serialized_start=1205
+  _globals['_UNSUBSCRIBE']._serialized_end=1243
+  _globals['_PAUSE']._serialized_start=1245
+  _globals['_PAUSE']._serialized_end=1277
+  _globals['_RESUME']._serialized_start=1279
+  _globals['_RESUME']._serialized_end=1312
+  _globals['_RENEW']._serialized_start=1314
+  _globals['_RENEW']._serialized_end=1339
+  _globals['_SNAPSHOTREQUEST']._serialized_start=1341
+  _globals['_SNAPSHOTREQUEST']._serialized_end=1416
 # @@protoc_insertion_point(module_scope)

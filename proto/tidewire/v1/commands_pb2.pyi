@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Command(_message.Message):
-    __slots__ = ("command_id", "gateway_id", "delivery_partition", "sent_us", "subscribe", "unsubscribe", "pause", "resume", "renew", "snapshot_request")
+    __slots__ = ("command_id", "gateway_id", "delivery_partition", "sent_us", "subscribe", "unsubscribe", "pause", "resume", "renew", "snapshot_request", "seal")
     COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_ID_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,7 @@ class Command(_message.Message):
     RESUME_FIELD_NUMBER: _ClassVar[int]
     RENEW_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    SEAL_FIELD_NUMBER: _ClassVar[int]
     command_id: bytes
     gateway_id: str
     delivery_partition: int
@@ -28,7 +29,8 @@ class Command(_message.Message):
     resume: Resume
     renew: Renew
     snapshot_request: SnapshotRequest
-    def __init__(self, command_id: _Optional[bytes] = ..., gateway_id: _Optional[str] = ..., delivery_partition: _Optional[int] = ..., sent_us: _Optional[int] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., pause: _Optional[_Union[Pause, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., snapshot_request: _Optional[_Union[SnapshotRequest, _Mapping]] = ...) -> None: ...
+    seal: bytes
+    def __init__(self, command_id: _Optional[bytes] = ..., gateway_id: _Optional[str] = ..., delivery_partition: _Optional[int] = ..., sent_us: _Optional[int] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., pause: _Optional[_Union[Pause, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., snapshot_request: _Optional[_Union[SnapshotRequest, _Mapping]] = ..., seal: _Optional[bytes] = ...) -> None: ...
 
 class Subscribe(_message.Message):
     __slots__ = ("subscription_id", "sql", "parameters", "filter", "owner", "text_settings", "search_path", "barrier_id", "lease_ms", "settings_read", "names")
@@ -86,12 +88,14 @@ class ResolvedName(_message.Message):
     def __init__(self, written_schema: _Optional[str] = ..., written_name: _Optional[str] = ..., oid: _Optional[int] = ..., schema: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class Owner(_message.Message):
-    __slots__ = ("role", "connection_id")
+    __slots__ = ("role", "connection_id", "login")
     ROLE_FIELD_NUMBER: _ClassVar[int]
     CONNECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    LOGIN_FIELD_NUMBER: _ClassVar[int]
     role: str
     connection_id: str
-    def __init__(self, role: _Optional[str] = ..., connection_id: _Optional[str] = ...) -> None: ...
+    login: str
+    def __init__(self, role: _Optional[str] = ..., connection_id: _Optional[str] = ..., login: _Optional[str] = ...) -> None: ...
 
 class TextSettings(_message.Message):
     __slots__ = ("time_zone", "date_style", "interval_style", "bytea_output", "extra_float_digits")

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from proto.tidewire.v1 import commands_pb2 as proto_dot_tidewire_dot_v1_dot_commands__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fproto/tidewire/v1/queries.proto\x12\x0btidewire.v1\x1a proto/tidewire/v1/commands.proto\"\xae\x03\n\x05Query\x12\x10\n\x08query_id\x18\x01 \x01(\x0c\x12\x13\n\x0btemplate_id\x18\x02 \x01(\x0c\x12\x14\n\x0ctemplate_sql\x18\x03 \x01(\t\x12*\n\nparameters\x18\x04 \x03(\x0b\x32\x16.tidewire.v1.Parameter\x12\x0e\n\x06\x66ilter\x18\x05 \x01(\t\x12\x0b\n\x03sql\x18\x06 \x01(\t\x12(\n\x05names\x18\x07 \x03(\x0b\x32\x19.tidewire.v1.ResolvedName\x12\x0c\n\x04role\x18\x08 \x01(\t\x12\x30\n\rtext_settings\x18\t \x01(\x0b\x32\x19.tidewire.v1.TextSettings\x12\x13\n\x0bsearch_path\x18\n \x03(\t\x12;\n\rsettings_read\x18\x0b \x03(\x0b\x32$.tidewire.v1.Query.SettingsReadEntry\x12.\n\tsnapshots\x18\x0c \x03(\x0b\x32\x1b.tidewire.v1.SnapshotWanted\x1a\x33\n\x11SettingsReadEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"h\n\x0eSnapshotWanted\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\x12\n\ngateway_id\x18\x02 \x01(\t\x12\x1a\n\x12\x64\x65livery_partition\x18\x03 \x01(\r\x12\x12\n\nbarrier_id\x18\x04 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fproto/tidewire/v1/queries.proto\x12\x0btidewire.v1\x1a proto/tidewire/v1/commands.proto\"\xcb\x03\n\x05Query\x12\x10\n\x08query_id\x18\x01 \x01(\x0c\x12\x13\n\x0btemplate_id\x18\x02 \x01(\x0c\x12\x14\n\x0ctemplate_sql\x18\x03 \x01(\t\x12*\n\nparameters\x18\x04 \x03(\x0b\x32\x16.tidewire.v1.Parameter\x12\x0e\n\x06\x66ilter\x18\x05 \x01(\t\x12\x0b\n\x03sql\x18\x06 \x01(\t\x12(\n\x05names\x18\x07 \x03(\x0b\x32\x19.tidewire.v1.ResolvedName\x12\x0c\n\x04role\x18\x08 \x01(\t\x12\x30\n\rtext_settings\x18\t \x01(\x0b\x32\x19.tidewire.v1.TextSettings\x12\x13\n\x0bsearch_path\x18\n \x03(\t\x12;\n\rsettings_read\x18\x0b \x03(\x0b\x32$.tidewire.v1.Query.SettingsReadEntry\x12.\n\tsnapshots\x18\x0c \x03(\x0b\x32\x1b.tidewire.v1.SnapshotWanted\x12\x0c\n\x04seal\x18\r \x01(\x0c\x12\r\n\x05login\x18\x0e \x01(\t\x1a\x33\n\x11SettingsReadEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"h\n\x0eSnapshotWanted\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\x12\n\ngateway_id\x18\x02 \x01(\t\x12\x1a\n\x12\x64\x65livery_partition\x18\x03 \x01(\r\x12\x12\n\nbarrier_id\x18\x04 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,9 +35,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_QUERY_SETTINGSREADENTRY']._loaded_options = None
   _globals['_QUERY_SETTINGSREADENTRY']._serialized_options = b'8\001'
   _globals['_QUERY']._serialized_start=83
-  _globals['_QUERY']._serialized_end=513
-  _globals['_QUERY_SETTINGSREADENTRY']._serialized_start=462
-  _globals['_QUERY_SETTINGSREADENTRY']._serialized_end=513
-  _globals['_SNAPSHOTWANTED']._serialized_start=515
-  _globals['_SNAPSHOTWANTED']._serialized_end=619
+  _globals['_QUERY']._serialized_end=542
+  _globals['_QUERY_SETTINGSREADENTRY']._serialized_start=491
+  _globals['_QUERY_SETTINGSREADENTRY']._serialized_end=542
+  _globals['_SNAPSHOTWANTED']._serialized_start=544
+  _globals['_SNAPSHOTWANTED']._serialized_end=648
 # @@protoc_insertion_point(module_scope)

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Query(_message.Message):
-    __slots__ = ("query_id", "template_id", "template_sql", "parameters", "filter", "sql", "names", "role", "text_settings", "search_path", "settings_read", "snapshots")
+    __slots__ = ("query_id", "template_id", "template_sql", "parameters", "filter", "sql", "names", "role", "text_settings", "search_path", "settings_read", "snapshots", "seal", "login")
     class SettingsReadEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,8 @@ class Query(_message.Message):
     SEARCH_PATH_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_READ_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    SEAL_FIELD_NUMBER: _ClassVar[int]
+    LOGIN_FIELD_NUMBER: _ClassVar[int]
     query_id: bytes
     template_id: bytes
     template_sql: str
@@ -40,7 +42,9 @@ class Query(_message.Message):
     search_path: _containers.RepeatedScalarFieldContainer[str]
     settings_read: _containers.ScalarMap[str, str]
     snapshots: _containers.RepeatedCompositeFieldContainer[SnapshotWanted]
-    def __init__(self, query_id: _Optional[bytes] = ..., template_id: _Optional[bytes] = ..., template_sql: _Optional[str] = ..., parameters: _Optional[_Iterable[_Union[_commands_pb2.Parameter, _Mapping]]] = ..., filter: _Optional[str] = ..., sql: _Optional[str] = ..., names: _Optional[_Iterable[_Union[_commands_pb2.ResolvedName, _Mapping]]] = ..., role: _Optional[str] = ..., text_settings: _Optional[_Union[_commands_pb2.TextSettings, _Mapping]] = ..., search_path: _Optional[_Iterable[str]] = ..., settings_read: _Optional[_Mapping[str, str]] = ..., snapshots: _Optional[_Iterable[_Union[SnapshotWanted, _Mapping]]] = ...) -> None: ...
+    seal: bytes
+    login: str
+    def __init__(self, query_id: _Optional[bytes] = ..., template_id: _Optional[bytes] = ..., template_sql: _Optional[str] = ..., parameters: _Optional[_Iterable[_Union[_commands_pb2.Parameter, _Mapping]]] = ..., filter: _Optional[str] = ..., sql: _Optional[str] = ..., names: _Optional[_Iterable[_Union[_commands_pb2.ResolvedName, _Mapping]]] = ..., role: _Optional[str] = ..., text_settings: _Optional[_Union[_commands_pb2.TextSettings, _Mapping]] = ..., search_path: _Optional[_Iterable[str]] = ..., settings_read: _Optional[_Mapping[str, str]] = ..., snapshots: _Optional[_Iterable[_Union[SnapshotWanted, _Mapping]]] = ..., seal: _Optional[bytes] = ..., login: _Optional[str] = ...) -> None: ...
 
 class SnapshotWanted(_message.Message):
     __slots__ = ("request_id", "gateway_id", "delivery_partition", "barrier_id")
