@@ -4,7 +4,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from services.chassis.refusal import Refused
+from services.sqlguard.refusal import Refused
 
 
 class Function(Struct, frozen=True, kw_only=True):
@@ -16,6 +16,9 @@ class Function(Struct, frozen=True, kw_only=True):
     volatility: str
     # It takes a cstring or an internal value: made to be called by PostgreSQL, not by people.
     is_inner: bool = False
+    oid: int = 0
+    # With its arguments, as ALTER FUNCTION takes it.
+    signature: str = ""
 
     @property
     def is_foreign(self) -> bool:
@@ -91,7 +94,11 @@ def refuse_effects(function: Function) -> None:
     name = function.name
     if function.is_foreign:
         if function.volatility == "v":
-            raise Refused("0A000", f"function {name}() is volatile and may have effects: it cannot be subscribed to")
+            raise Refused(
+                "0A000",
+                f"function {name}() is volatile and may have effects: it cannot be subscribed to. If it has none, "
+                f"say so: ALTER FUNCTION {function.signature} STABLE",
+            )
         return
     if name in _SESSION:
         raise Refused("0A000", f"function {name}() tells of a session of its own: it cannot be subscribed to")

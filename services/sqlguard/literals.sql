@@ -1,5 +1,5 @@
 -- The domains whose checks are code of somebody without trust, and every name by which a literal may come to be one of
--- their values, alone or inside an array, a row or a range: of types, of relations with such columns, of functions.
+-- their values, alone or inside an array, a row or a range: of types, of relations with such columns, of functions and operators.
 with recursive owners as (
     select r.oid, r.rolname from pg_catalog.pg_roles r
     where not (r.rolsuper or r.rolname = session_user or r.rolname = any (%(trusted)s))
@@ -27,6 +27,10 @@ with recursive owners as (
         union all select c.reltype from pg_catalog.pg_attribute a join pg_catalog.pg_class c on c.oid = a.attrelid
         where a.atttypid = h.typid and c.reltype <> 0
         union all select unnest(array[r.rngtypid, r.rngmultitypid]) from pg_catalog.pg_range r where r.rngsubtype = h.typid
+        -- A domain whose check casts to it.
+        union all select k.contypid from pg_catalog.pg_constraint k
+        join pg_catalog.pg_depend d on d.classid = 'pg_catalog.pg_constraint'::regclass and d.objid = k.oid
+        where k.contypid > 0 and d.refclassid = 'pg_catalog.pg_type'::regclass and d.refobjid = h.typid
     ) outer_type
 )
 select distinct named.name, h.domain::pg_catalog.regtype::text, h.owner
@@ -38,5 +42,9 @@ cross join lateral (
     where a.atttypid = h.typid
     union all select p.proname from pg_catalog.pg_proc p
     where h.typid = any (p.proargtypes) or h.typid = any (p.proallargtypes) or h.typid = p.prorettype
+    union all select o.oprname from pg_catalog.pg_operator o where h.typid in (o.oprleft, o.oprright)
 ) named(name)
-where named.name is not null
+-- What another session has made for itself alone nobody else can name.
+where named.name is not null and not exists (
+    select from pg_catalog.pg_type t join pg_catalog.pg_namespace n on n.oid = t.typnamespace
+    where t.oid = h.typid and pg_catalog.starts_with(n.nspname, 'pg_temp_'))

@@ -1,7 +1,7 @@
-"""Whose code may run on our connections: that of superusers, of ourselves, and of owners that the operator trusts.
+"""Whose code a query may call: that of superusers, of ourselves, and of owners that the operator trusts.
 
-A query runs with SET ROLE on a connection of ours, and a function that it calls could set the role back. So a query is
-examined before PostgreSQL plans it, since planning runs functions already.
+It is the second line: a query runs inside its subscriber's role (entrance.py), where code of anybody has no more rights
+than he. What is found here is refused all the same, before PostgreSQL plans the query, since planning runs functions.
 """
 
 import re
@@ -10,13 +10,16 @@ from importlib.resources import files
 
 import psycopg
 
-from services.chassis.effects import Function, refuse_effects
-from services.chassis.parsed import Parsed, parse, set_local
-from services.chassis.refusal import Refused
+from services.sqlguard.bodies import refuse_effects_inside
+from services.sqlguard.effects import Function, refuse_effects
+from services.sqlguard.entrance import Inside
+from services.sqlguard.parse_tree import Parsed
+from services.sqlguard.refusal import Refused
 
 _FUNCTIONS = """
 SELECT n.nspname, p.proname, p.provolatile,
-       p.proargtypes::pg_catalog.oid[] && array['cstring'::regtype::oid, 'internal'::regtype::oid]
+       p.proargtypes::pg_catalog.oid[] && array['cstring'::regtype::oid, 'internal'::regtype::oid],
+       p.oid, p.oid::pg_catalog.regprocedure::pg_catalog.text
 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 WHERE p.oid = ANY (%s::oid[] || ARRAY(SELECT o.oprcode::oid FROM pg_catalog.pg_operator o WHERE o.oid = ANY (%s)))
 ORDER BY 1, 2, 3
@@ -31,52 +34,42 @@ SELECT n.nspname FROM pg_catalog.pg_namespace n WHERE n.nspname = ANY (%s) AND n
     OR EXISTS (SELECT FROM pg_catalog.pg_class c JOIN owners o ON o.oid = c.relowner
                WHERE c.relnamespace = n.oid AND c.relkind = 'v'))
 """
+_SEARCHED = "SELECT pg_catalog.unnest(pg_catalog.current_schemas(false))::pg_catalog.text"
 _SESSION_USER = 12
-# For our own statements between the subscribers': their operators must not be looked for in anybody's schemas, and to
-# compile or to plan what reads a few rows of the catalog takes longer than to run it.
-OURS = {"search_path": "pg_catalog", "jit": "off", "plan_cache_mode": "force_generic_plan"}
+# PostgreSQL cuts longer names, in bytes.
+NAME_BYTES = 63
 _WORD = re.compile(r"\w+")
 
 
 def examine(
-    connection: psycopg.Connection,
-    sql: str,
-    parameter_types: Sequence[int] = (),
-    *,
-    trusted_owners: Sequence[str] = (),
+    inside: Inside, sql: str, parameter_types: Sequence[int] = (), *, trusted_owners: Sequence[str] = ()
 ) -> Parsed:
     """What PostgreSQL reads in a statement; Refused if it is no pure SELECT, has effects, or runs untrusted code.
 
-    Call it in a transaction in which the subscriber's role and search_path are set (locally), before the statement is
-    planned in any way. PostgreSQL's own complaints are raised as psycopg.Error.
+    PostgreSQL's own complaints are raised as psycopg.Error.
     """
-    theirs, schemas = _theirs(connection)
-    set_local(connection, OURS)
-    _refuse_literals(connection, sql, trusted_owners)
-    set_local(connection, theirs)
-    parsed = parse(connection, sql, parameter_types)
-    set_local(connection, OURS)
-    for function in functions_of(connection, parsed):
-        refuse_effects(function)
+    service = inside.service
+    if inside.is_superuser:
+        _refuse_literals(service, sql, trusted_owners)
+    parsed = inside.parse(sql, parameter_types)
+
+    def called(body: Parsed) -> list[Function]:
+        _refuse_untrusted(inside, body, trusted_owners)
+        return functions_of(service, body)
+
+    functions = functions_of(service, parsed)
+    if any(one.is_foreign and one.volatility == "v" for one in functions):
+        _refuse_untrusted(inside, parsed, trusted_owners)
+    for function in functions:
+        refuse_effects_inside(inside, function, called)
     if _SESSION_USER in parsed.value_functions:
         refuse_effects(Function(schema="pg_catalog", name="session_user", volatility="s"))
-    _refuse_untrusted(connection, parsed, schemas, trusted_owners)
-    set_local(connection, theirs)
+    _refuse_untrusted(inside, parsed, trusted_owners)
     return parsed
 
 
-def _theirs(connection: psycopg.Connection) -> tuple[dict[str, str], list[str]]:
-    """The settings that OURS takes the place of, and the schemas that the search path means."""
-    row = connection.execute(
-        "SELECT pg_catalog.current_setting('search_path'), pg_catalog.current_setting('jit'), "
-        "pg_catalog.current_setting('plan_cache_mode'), pg_catalog.current_schemas(false)"
-    ).fetchone()
-    assert row is not None
-    return dict(zip(OURS, row[:-1], strict=True)), row[-1]
-
-
 def _refuse_literals(connection: psycopg.Connection, sql: str, trusted_owners: Sequence[str]) -> None:
-    """A literal of a row, array or range is made while the statement is read, and checks of domains in it run then.
+    """A literal of a row, array or range is made while a superuser's statement is read; checks of domains run then.
 
     Where such checks are untrusted code, statements that name anything to do with them are not read at all. Checks of
     a domain by itself wait until the statement is run.
@@ -84,30 +77,33 @@ def _refuse_literals(connection: psycopg.Connection, sql: str, trusted_owners: S
     dangers = connection.execute(
         (files(__package__) / "literals.sql").read_bytes(), {"trusted": list(trusted_owners)}
     ).fetchall()
-    words = set(_WORD.findall(sql.lower())) if dangers else set()
+    words = _words(sql) if dangers else set()
     for name, domain, owner in dangers:
-        own = set(_WORD.findall(name.lower()))
+        own = _words(name)
         if words & own or (not own and name in sql) or 'u&"' in sql.lower():
             raise Refused(
                 "42501", f"domain {domain} checks its values by a function of {owner}, who is not trusted here"
             )
 
 
+def _words(text: str) -> set[str]:
+    """As names would be cut and folded, so that none is missed."""
+    return {word.encode()[:NAME_BYTES].decode(errors="ignore") for word in _WORD.findall(text.lower())}
+
+
 def functions_of(connection: psycopg.Connection, parsed: Parsed) -> list[Function]:
-    """What the query calls, its views and the role's policies included; to be called under OURS."""
+    """What the query calls, its views and the role's policies included."""
     rows = connection.execute(_FUNCTIONS, [list(parsed.functions), list(parsed.operators)]).fetchall()
     return [
-        Function(schema=schema, name=name, volatility=volatility, is_inner=is_inner)
-        for schema, name, volatility, is_inner in rows
+        Function(schema=schema, name=name, volatility=volatility, is_inner=is_inner, oid=oid, signature=signature)
+        for schema, name, volatility, is_inner, oid, signature in rows
     ]
 
 
-def _refuse_untrusted(
-    connection: psycopg.Connection, parsed: Parsed, schemas: Sequence[str], trusted_owners: Sequence[str]
-) -> None:
+def _refuse_untrusted(inside: Inside, parsed: Parsed, trusted_owners: Sequence[str]) -> None:
     if not parsed.user_objects:
         return
-    reached = connection.execute(
+    reached = inside.service.execute(
         (files(__package__) / "trust.sql").read_bytes(),
         {"named": list(parsed.user_objects), "trusted": list(trusted_owners)},
     ).fetchall()
@@ -117,7 +113,8 @@ def _refuse_untrusted(
     swayed = next((signature for signature, _, is_swayed in reached if is_swayed), None)
     if swayed is None:
         return
-    shared = connection.execute(_SHARED_SCHEMAS, [list(trusted_owners), list(schemas)]).fetchone()
+    schemas = [name.decode() for (name,) in inside.ask(_SEARCHED, columns=1) if name is not None]
+    shared = inside.service.execute(_SHARED_SCHEMAS, [list(trusted_owners), schemas]).fetchone()
     if shared is not None:
         raise Refused(
             "42501",

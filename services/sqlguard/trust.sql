@@ -14,6 +14,13 @@ with recursive used(classid, objid) as (
         where d.classid = u.classid and d.objid = u.objid and d.refclassid in (
             'pg_catalog.pg_proc'::regclass, 'pg_catalog.pg_operator'::regclass, 'pg_catalog.pg_type'::regclass,
             'pg_catalog.pg_class'::regclass, 'pg_catalog.pg_opclass'::regclass)
+        -- The planner may put an operator's negator or commutator in its place.
+        union all select 'pg_catalog.pg_operator'::regclass, o.other from pg_catalog.pg_operator p
+        cross join lateral unnest(array[p.oprcom, p.oprnegate]) as o(other)
+        where u.classid = 'pg_catalog.pg_operator'::regclass and p.oid = u.objid
+        -- Functions that make json of any value use a type's own cast.
+        union all select 'pg_catalog.pg_proc'::regclass, k.castfunc from pg_catalog.pg_cast k
+        where u.classid = 'pg_catalog.pg_type'::regclass and u.objid in (k.castsource, k.casttarget)
         union all select 'pg_catalog.pg_rewrite'::regclass, r.oid from pg_catalog.pg_rewrite r
         where u.classid = 'pg_catalog.pg_class'::regclass and r.ev_class = u.objid
         union all select 'pg_catalog.pg_class'::regclass, i.indexrelid from pg_catalog.pg_index i

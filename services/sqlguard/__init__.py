@@ -1,0 +1,1 @@
+"""Which SQL of subscribers may run, and the entrance in which PostgreSQL runs it."""
