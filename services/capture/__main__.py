@@ -10,13 +10,13 @@ from structlog.typing import FilteringBoundLogger
 from proto.positions import format_lsn
 from proto.topics import FLOW
 from services.capture.errors import ReplicationEnded, SlotTaken, Superseded
+from services.capture.flow.stream import Stream
+from services.capture.flow.takeover import Patience, Takeover
 from services.capture.inbound.replication import Replication
 from services.capture.metrics import Metrics
 from services.capture.outbound import watch
 from services.capture.outbound.changes import ChangesLog, LogTail
 from services.capture.settings import Settings
-from services.capture.stream import Stream
-from services.capture.takeover import Patience, Takeover
 from services.chassis import health, logs
 from services.chassis.backoff import Backoff
 from services.chassis.kafka import KafkaUnreachable, ensure_topics
@@ -25,20 +25,20 @@ from services.chassis.postgres import PostgresUnreachable, connect
 from services.chassis.run import Stop, Stopped, entry
 
 APPLICATION_NAME = "tidewire capture"
-# What a database or role may have set otherwise, for sessions that must write and whose scripts are written for these.
+# Session settings that our scripts rely on, whatever the database or role has set.
 SESSION = "-c default_transaction_read_only=off -c standard_conforming_strings=on -c statement_timeout=0"
 
-# What another attempt in the same process may mend; anything else ends it.
+# Errors after which the process tries again; any other error ends it.
 OUTAGES = (PostgresUnreachable, KafkaUnreachable, ReplicationEnded, SlotTaken, Superseded, psycopg.OperationalError)
-# A session that lasted was no attempt: the next pause is short again.
+# After a session of this length the pause before the next attempt is short again.
 LASTING_S = 60.0
 KAFKA_TIMEOUT_S = 5.0
-# Longer than the longest single wait, which is for a connection; else /readyz would tell of silence, not of its cause.
+# Longer than the longest single wait, which is for a connection: else /readyz would report a stale loop, not the cause.
 STALE_AFTER_S = 15.0
 
 
 class Capture:
-    """The process: sessions one after the other until it is told to stop."""
+    """Runs replication sessions one after the other until the process is told to stop."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -142,7 +142,7 @@ class Capture:
 
 
 class Caretaker:
-    """Tries again and again, beside the stream, to make the tables ready that were locked when it was their turn."""
+    """Retries, beside the stream, to prepare tables that were locked when they were first tried."""
 
     def __init__(self, settings: Settings, metrics: Metrics, log: FilteringBoundLogger) -> None:
         self._settings, self._metrics, self._log = settings, metrics, log

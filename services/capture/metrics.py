@@ -1,4 +1,4 @@
-"""What capture counts."""
+"""Metrics of capture."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 

@@ -1,1 +1,1 @@
-"""What capture decides, without touching anything."""
+"""Pure decisions of capture: no IO, no clock, no log."""

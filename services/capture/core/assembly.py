@@ -1,10 +1,10 @@
-"""The walsender's messages cut into segments of the log, counted as the contract says."""
+"""Assembles the walsender's messages into segments of the log, and counts seq and ordinal."""
 
 from struct import Struct as Packed
 
 from msgspec import Struct
 
-from proto.pgoutput.decoder import decode, encode_truncate, encode_unwritable
+from proto.pgoutput.decoder import decode, encode_logical_message, encode_truncate, encode_unwritable
 from proto.pgoutput.messages import (
     Begin,
     Commit,
@@ -17,14 +17,16 @@ from proto.pgoutput.messages import (
     Update,
 )
 from proto.positions import Lsn, Seq
+from proto.streams.changes import BARRIER_PREFIX, DDL_PREFIX
 from proto.tidewire.v1.changes_pb2 import Segment
 
-OWN_SCHEMA = "_tidewire"
-OWN_PREFIX = "tidewire."
+OWN_SCHEMA, MARKS = "_tidewire", "marks"
+# The kinds of rows in our table of marks, and the messages that they become in the log.
+PREFIXES = {b"ddl": DDL_PREFIX, b"barrier": BARRIER_PREFIX}
 
 _LENGTH = Packed("!I")
 _ROWS = frozenset(b"IUD")
-_BEGIN, _COMMIT, _RELATION, _TYPE, _TRUNCATE, _MESSAGE = b"BCRYTM"
+_BEGIN, _COMMIT, _RELATION, _TYPE, _TRUNCATE, _INSERT = b"BCRYTI"
 
 
 class Position(Struct, frozen=True):
@@ -44,11 +46,13 @@ class Cut(Struct, frozen=True):
     commits: int
 
 
-class Shape(Struct, frozen=True):
+class KnownRelation(Struct, frozen=True):
     """A relation as the walsender described it last, with the types that it uses."""
 
     raw: tuple[bytes, ...]
     tracked: bool
+    # Of our own table of marks: where its rows have their kind and their content.
+    mark_columns: tuple[int, int] | None = None
 
 
 class Assembly:
@@ -64,23 +68,28 @@ class Assembly:
         self._row_limit_bytes = row_limit_bytes
         self._seq: int = start.seq
         self._ordinal = 0
-        self._shapes: dict[bytes, Shape] = {}
+        self._known_relations: dict[bytes, KnownRelation] = {}
         self._types: dict[int, bytes] = {}
-        # Of the open transaction: its Begin, whether it stands in the log, whether all of it does.
+        # The open transaction: its Begin message, whether that was written, whether the transaction is skipped.
         self._begin: bytes | None = None
         self._begin_written = False
         self._skipping = False
         self._start_segment()
 
     def add(self, message: bytes) -> None:
+        """Add the next message; logical messages of applications (M) are ignored: any login may choose any prefix."""
         kind = message[0]
         if kind in _ROWS:
-            if not self._skipping and (message[1:5] in self._at_hand or self._bring(message[1:5])):
+            if self._skipping:
+                return
+            if message[1:5] in self._at_hand or self._bring(message[1:5]):
                 if len(message) > self._row_limit_bytes:
                     message = self._within_limit(message)
                 self._append(message)
                 self._seq += 1
                 self._ordinal += 1
+            elif kind == _INSERT:
+                self._add_mark(message)
         elif kind == _BEGIN:
             self._open(message)
         elif kind == _COMMIT:
@@ -91,8 +100,6 @@ class Assembly:
             self._types[int.from_bytes(message[1:5])] = message
         elif kind == _TRUNCATE and not self._skipping:
             self._add_truncate(message)
-        elif kind == _MESSAGE and not self._skipping:
-            self._add_logical_message(message)
 
     def cut(self) -> Cut | None:
         """What has been added since the last cut; None if there is nothing to write."""
@@ -150,7 +157,7 @@ class Assembly:
     def _close(self, message: bytes) -> None:
         commit = decode(message)
         assert isinstance(commit, Commit)
-        # A transaction of which nothing is tracked leaves nothing; the next heartbeat covers its LSN.
+        # A transaction without tracked changes is not written; the next heartbeat covers its LSN.
         if self._begin_written:
             self._append(message)
             self._commits += 1
@@ -163,9 +170,9 @@ class Assembly:
         types = tuple(self._types[c.type_oid] for c in relation.columns if c.type_oid in self._types)
         tracked = relation.is_tracked and relation.schema != OWN_SCHEMA
         key = message[1:5]
-        self._shapes[key] = Shape((*types, message), tracked)
+        self._known_relations[key] = KnownRelation((*types, message), tracked, _mark_columns(relation))
         if tracked and key in self._at_head:
-            # Another shape within the segment: in its place among the entries.
+            # The relation changed within the segment: its new description goes between the entries.
             for raw in (*types, message):
                 self._append(raw)
             self._at_hand.add(key)
@@ -174,13 +181,13 @@ class Assembly:
 
     def _bring(self, key: bytes) -> bool:
         """Whether the relation is tracked; if so, describes it at the head of the segment."""
-        shape = self._shapes[key]
-        if shape.tracked:
+        known = self._known_relations[key]
+        if known.tracked:
             self._at_head.add(key)
-            self._relations += shape.raw
-            self.size_bytes += sum(map(len, shape.raw))
+            self._relations += known.raw
+            self.size_bytes += sum(map(len, known.raw))
             self._at_hand.add(key)
-        return shape.tracked
+        return known.tracked
 
     def _add_truncate(self, message: bytes) -> None:
         truncate = decode(message)
@@ -195,12 +202,16 @@ class Assembly:
             self._seq += len(tracked)
             self._ordinal += len(tracked)
 
-    def _add_logical_message(self, message: bytes) -> None:
-        logical = decode(message)
-        assert isinstance(logical, LogicalMessage)
-        # Not transactional: not part of any commit. Other prefixes: other people's messages.
-        if logical.transactional and logical.prefix.startswith(OWN_PREFIX):
-            self._append(message)
+    def _add_mark(self, message: bytes) -> None:
+        """Turn a row of our table of marks into a message of the log; kinds of a newer version are left out."""
+        columns = self._known_relations[message[1:5]].mark_columns
+        if columns is None:
+            return
+        insert, begin = decode(message), decode(self._begin or b"")
+        assert isinstance(insert, Insert) and isinstance(begin, Begin)
+        kind, content = (insert.after[column] for column in columns)
+        if isinstance(kind, bytes) and isinstance(content, bytes) and kind in PREFIXES:
+            self._append(encode_logical_message(LogicalMessage(True, begin.commit_lsn, PREFIXES[kind], content)))
             self._ordinal += 1
 
     def _within_limit(self, message: bytes) -> bytes:
@@ -212,3 +223,10 @@ class Assembly:
             return message
         reason = f"a row of {largest} bytes, over TIDEWIRE_CAPTURE_ROW_LIMIT_BYTES ({self._row_limit_bytes})"
         return encode_unwritable(Unwritable(change.relation, chr(message[0]), reason))
+
+
+def _mark_columns(relation: Relation) -> tuple[int, int] | None:
+    if (relation.schema, relation.name) != (OWN_SCHEMA, MARKS):
+        return None
+    names = [column.name for column in relation.columns]
+    return (names.index("kind"), names.index("content")) if {"kind", "content"} <= set(names) else None

@@ -30,7 +30,7 @@ class Database(Struct, frozen=True, kw_only=True):
 
 
 class Ledger(Struct, frozen=True, kw_only=True):
-    """What capture has noted in the database: the highest epoch reserved, the highest whose fence is in the log."""
+    """The epochs recorded in the database: the highest reserved one, and the highest whose fence is in the log."""
 
     epoch: int
     fenced: int
@@ -43,7 +43,7 @@ class Slot(Struct, frozen=True, kw_only=True):
 
 
 class Tail(Struct, frozen=True, kw_only=True):
-    """What the last record in force says."""
+    """The content of the last valid record of the log."""
 
     epoch: int
     history: int
@@ -60,7 +60,7 @@ class Continue(Struct, frozen=True):
 
 
 class BeginHistory(Struct, frozen=True):
-    """Continuity is not proven: readers take everything anew."""
+    """Continuity is not proven: a new history begins, and readers load everything again."""
 
     history: int
     first_seq: Seq

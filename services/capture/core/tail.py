@@ -1,4 +1,4 @@
-"""The end of the log: which record is in force there, and from where a new writer goes on."""
+"""The end of the log: the last valid record, and where a new writer continues."""
 
 from collections.abc import Callable, Iterable
 from itertools import count
@@ -14,18 +14,18 @@ from proto.tidewire.v1.changes_pb2 import ChangesRecord
 from services.capture.core.continuity import Ledger, Tail
 
 
-class Entry(Struct, frozen=True):
+class TailRecord(Struct, frozen=True):
     offset: int
     value: bytes
     record: ChangesRecord
 
 
 # The entries of the log from one offset up to another.
-Stretch: TypeAlias = Callable[[int, int], Iterable[Entry]]
+Stretch: TypeAlias = Callable[[int, int], Iterable[TailRecord]]
 
 
 def fold_from(stretch: Stretch, ledger: Ledger, noted_fence_offset: int, low: int, high: int) -> int:
-    """An offset from which `fold` certainly finds the last record in force."""
+    """An offset from which `fold` is sure to find the last valid record."""
     if ledger.epoch > ledger.fenced:
         # A takeover was begun and not noted as done: its fence may stand anywhere behind the last one noted.
         return max(low, noted_fence_offset) if noted_fence_offset < high else low
@@ -44,8 +44,8 @@ def fold_from(stretch: Stretch, ledger: Ledger, noted_fence_offset: int, low: in
     raise AssertionError("unreachable")
 
 
-def fold(entries: Iterable[Entry]) -> tuple[Tail, Identity]:
-    """What the last record in force says, and whose it is; a segment of which pieces are missing is not there."""
+def fold(entries: Iterable[TailRecord]) -> tuple[Tail, Identity]:
+    """The last valid record and its writer; a segment with missing pieces does not count."""
     fencing, last, body = Fencing(), ChangesRecord(), list[bytes]()
     for entry in entries:
         record, identity = entry.record, Identity(entry.record.epoch, entry.record.writer)

@@ -1,4 +1,4 @@
-"""The pump: from the replication stream into the log, until the process must stop."""
+"""Copies the replication stream into the log until the process stops."""
 
 import time
 from select import select
@@ -22,7 +22,7 @@ SILENT_AFTER_S = 5.0
 
 
 class Stream:
-    """Pumps the replication stream into the log."""
+    """Reads, assembles, writes and acknowledges, turn by turn."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class Stream:
             self._metrics.lag.set(max(0, self._replication.sent_lsn - self._changes.durable_lsn))
 
     def _trouble(self, now: float) -> str | None:
-        """What Kafka's client complains of; a broker that only stays silent is trouble too."""
+        """The error that Kafka's client reports, or that the broker has been silent for too long."""
         if not self._changes.outstanding or self._changes.durable_lsn != self._delivered_lsn:
             self._delivered_lsn, self._delivered_at = self._changes.durable_lsn, now
         silent_s = now - self._delivered_at
         return self._changes.trouble or (f"silent for {silent_s:.0f} s" if silent_s > SILENT_AFTER_S else None)
 
     def _drain(self) -> bool:
-        """Take what PostgreSQL has sent, at most so much a turn; True if there is no more now."""
+        """Take what PostgreSQL has sent, up to a limit for each turn; True if there is no more now."""
         read, add, limit = self._replication.read, self._assembly.add, self._settings.segment_bytes
         for _ in range(MESSAGES_A_TURN):
             message = read()

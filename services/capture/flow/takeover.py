@@ -1,4 +1,4 @@
-"""Taking the slot and the log over, so that from then on nobody else's writing counts."""
+"""Takes over the replication slot and the log: records of earlier writers no longer count afterwards."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +25,7 @@ LOOK_EVERY_S = 0.05
 
 
 class Patience:
-    """What is done while something else is waited for: keep the walsender, show that we are not ready, heed a stop."""
+    """Called while waiting: keeps the walsender alive, reports not ready, and stops on request."""
 
     def __init__(self, progress: Progress, stop: Stop) -> None:
         self._progress, self._stop = progress, stop
@@ -39,7 +39,7 @@ class Patience:
 
 
 class Takeover:
-    """From "the slot may be ours" to "the log is ours", in steps of which each may be the last of a dying process."""
+    """The steps from a free slot to a fence in the log; the process may crash after any of them."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Takeover:
         slot_lsn: Lsn,
         writer: int,
     ) -> tuple[Header, Position]:
-        """Make the log ours, and say where to go on."""
+        """Write our fence, and return where to continue."""
         noted = ledger.read(self._connection)
         begins = isinstance(continuity, BeginHistory)
         epoch, history = ledger.reserve(

@@ -1,1 +1,1 @@
-"""What wakes capture: the walsender."""
+"""What capture reads: the walsender."""

@@ -1,1 +1,1 @@
-"""What capture touches: the log and the watched database."""
+"""What capture calls: the log and the watched database."""

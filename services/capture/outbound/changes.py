@@ -10,7 +10,7 @@ from proto.topics import CHANGES
 from services.capture.core.assembly import Cut, Position
 from services.capture.core.continuity import Ledger, Tail
 from services.capture.core.records import Header
-from services.capture.core.tail import Entry, fold, fold_from
+from services.capture.core.tail import TailRecord, fold, fold_from
 from services.capture.errors import Superseded
 from services.chassis.kafka import Kafka, Reader, Writer
 
@@ -26,7 +26,7 @@ class LogTail:
         self._while_waiting = while_waiting
 
     def read(self, ledger: Ledger, fence_offset: int) -> Tail | None:
-        """What the last record in force says; None for an empty log."""
+        """The last valid record; None for an empty log."""
         low, high = self._reader.low_and_high()
         if low == high:
             return None
@@ -45,7 +45,7 @@ class LogTail:
     def close(self) -> None:
         self._reader.close()
 
-    def _entries(self, start: int, end: int) -> Iterator[Entry]:
+    def _entries(self, start: int, end: int) -> Iterator[TailRecord]:
         self._reader.seek_to(start)
         while self._reader.position < end:
             messages = self._reader.read(1000, READ_TIMEOUT_S)
@@ -54,7 +54,7 @@ class LogTail:
                 offset, value = message.offset(), message.value()
                 assert offset is not None and value is not None
                 if offset < end:
-                    yield Entry(offset, value, ChangesRecord.FromString(value))
+                    yield TailRecord(offset, value, ChangesRecord.FromString(value))
 
 
 class ChangesLog:

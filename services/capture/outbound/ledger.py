@@ -1,4 +1,4 @@
-"""What capture notes about its takeovers in the watched database, next to what it watches."""
+"""Capture's record of its takeovers, kept in the watched database."""
 
 import psycopg
 

@@ -6,11 +6,19 @@ Connections are in autocommit mode: each step is a transaction of its own, so th
 import hashlib
 from enum import Enum
 from importlib import resources
+from typing import LiteralString
 
 import psycopg
 from msgspec import Struct
 from psycopg import sql
-from psycopg.errors import InsufficientPrivilege, LockNotAvailable
+from psycopg.errors import (
+    DuplicateSchema,
+    InsufficientPrivilege,
+    InvalidSchemaName,
+    LockNotAvailable,
+    UndefinedTable,
+    UniqueViolation,
+)
 
 from services.capture.outbound.watch_errors import (
     MissingPrivilege,
@@ -19,20 +27,28 @@ from services.capture.outbound.watch_errors import (
     UnsupportedVersion,
     WalLevelNotLogical,
 )
+from services.chassis import own_schema
 from services.chassis.backoff import Backoff
+from services.sqlguard import entrance_install
 
 Connection = psycopg.Connection[tuple[object, ...]]
 
 OLDEST, NEWEST = 15, 18
-INSTALL_LOCK = "hashtext('tidewire.install')"
+# Held by whoever installs or uninstalls; not an advisory lock, which any login could hold.
+INSTALL_LOCK = "lock table _tidewire.capture in share update exclusive mode"
 ROWS_ADDED = "tidewire"
 ROWS_CHANGED = tuple(f"tidewire_{number:02}" for number in range(32))
-# Event, function, and for which commands.
+# Event, function, and for which commands. On the same event they fire in the order of their names.
 EVENT_TRIGGERS = {
+    "tidewire_caller_starts": ("ddl_command_start", "note_caller", ("ALTER TABLE",)),
+    "tidewire_caller_ended": ("ddl_command_end", "note_caller", ()),
+    "tidewire_caller_dropped": ("sql_drop", "note_caller", ()),
     "tidewire_command_starts": ("ddl_command_start", "command_starts", ("ALTER TABLE",)),
     "tidewire_command_ended": ("ddl_command_end", "command_ended", ()),
     "tidewire_objects_dropped": ("sql_drop", "objects_dropped", ()),
 }
+# What one who installs meets while another one does, for the first time, or uninstalls.
+_BESIDE_ANOTHER = (LockNotAvailable, UniqueViolation, DuplicateSchema, InvalidSchemaName, UndefinedTable)
 _SCRIPTS = ("coverage.sql", "marks.sql", "adoption.sql", "triggers.sql", "privileges.sql")
 
 
@@ -90,10 +106,11 @@ def install(
     for _ in Backoff().attempts(give_up_after_s=give_up_after_s):
         try:
             reasons = _build(connection, lock_timeout_ms, only_again)
-        except LockNotAvailable:
+        except _BESIDE_ANOTHER:
             continue
         except InsufficientPrivilege as refusal:
             raise _not_the_owner(connection) from refusal
+        entrance_install.install(connection)
         return Installed(mode=Mode.WEAKER if reasons else Mode.STRICT, reasons=reasons, pending=sweep(connection))
     raise TablesBusy("the objects of an earlier Tidewire")
 
@@ -130,21 +147,39 @@ def one(connection: Connection, query: str, *parameters: object) -> tuple[object
 def _build(connection: Connection, lock_timeout_ms: int, only_again: bool) -> tuple[str, ...]:
     with connection.transaction():
         connection.execute("select set_config('lock_timeout', %s, true)", [f"{lock_timeout_ms}ms"])
-        # Our own commands are not news to anyone, and what they say to the client neither.
-        connection.execute("set local tidewire.inside = 'on'")
         connection.execute("set local client_min_messages = warning")
         # Views keep what their names meant when they were made.
         connection.execute("set local search_path = pg_catalog, pg_temp")
-        connection.execute(f"select pg_advisory_xact_lock({INSTALL_LOCK})".encode())
-        (gone,) = one(connection, "select to_regnamespace('_tidewire') is null")
-        if only_again and gone:
-            raise Uninstalled
-        _run_scripts(connection)
+        _take_schema(connection, only_again)
+        upgraded = _run_scripts(connection)
         reasons = [_create_publications(connection), _create_event_triggers(connection)]
+        if upgraded:
+            # What an older version wrote into the WAL may not count any more, so that everything is in doubt.
+            connection.execute("select _tidewire.mark('TIDEWIRE INSTALL', '[]')")
     return tuple(reason for reason in reasons if reason)
 
 
-def _run_scripts(connection: Connection) -> None:
+def _take_schema(connection: Connection, only_again: bool) -> None:
+    """Make the schema, or lock out others who install; a schema that somebody else made is not filled with our code."""
+    owner = own_schema.owner(connection)
+    if owner is None:
+        if only_again:
+            raise Uninstalled
+        own_schema.create(connection)
+        return
+    if not owner.trusted:
+        raise MissingPrivilege(
+            connection.info.user,
+            f"would run what {owner.name} may have put into schema _tidewire",
+            "DROP SCHEMA _tidewire CASCADE, or `tidewire uninstall`, and start again",
+        )
+    (installed,) = one(connection, "select to_regclass('_tidewire.capture') is not null")
+    if installed:
+        connection.execute(INSTALL_LOCK)
+
+
+def _run_scripts(connection: Connection) -> bool:
+    """Whether another version was installed here before."""
     scripts = [
         _script("schema.sql"),
         "drop view if exists _tidewire.untracked, _tidewire.pending, _tidewire.coverage",
@@ -154,10 +189,22 @@ def _run_scripts(connection: Connection) -> None:
     stamp = "Tidewire " + hashlib.sha256("".join(scripts).encode()).hexdigest()[:16]
     (found,) = one(connection, "select obj_description(to_regnamespace('_tidewire'), 'pg_namespace')")
     if found == stamp:
-        return
+        return False
+    # Our own commands are not news to anyone.
+    _switch_event_triggers(connection, "disable")
     for script in scripts:
         connection.execute(script.encode())
     connection.execute(sql.SQL("comment on schema _tidewire is {}").format(sql.Literal(stamp)))
+    _switch_event_triggers(connection, "enable always")
+    return found is not None
+
+
+def _switch_event_triggers(connection: Connection, state: LiteralString) -> None:
+    """Within this transaction; sessions beside it see no change."""
+    for (name,) in connection.execute(
+        "select evtname::text from pg_event_trigger where evtname = any (%s)", [list(EVENT_TRIGGERS)]
+    ).fetchall():
+        connection.execute(sql.SQL("alter event trigger {} " + state).format(sql.Identifier(str(name))))
 
 
 def _script(name: str) -> str:
@@ -178,7 +225,17 @@ def _create_publications(connection: Connection) -> str | None:
         except InsufficientPrivilege:
             connection.execute(command.format(added[0], sql.SQL(""), added[1]))
     (everything,) = one(connection, "select puballtables from pg_publication where pubname = %s", ROWS_ADDED)
-    return None if everything else "the role is no superuser: only tables that it owns are published"
+    if everything:
+        return None
+    (marks,) = one(
+        connection,
+        "select exists (select from pg_publication_rel r join pg_publication p on p.oid = r.prpubid "
+        "where p.pubname = %s and r.prrelid = '_tidewire.marks'::regclass)",
+        ROWS_ADDED,
+    )
+    if not marks:
+        connection.execute(sql.SQL("alter publication {} add table only _tidewire.marks").format(added[0]))
+    return "the role is no superuser: only tables that it owns are published"
 
 
 def _create_event_triggers(connection: Connection) -> str | None:

@@ -1,13 +1,16 @@
-"""Taking Tidewire out of a database, which is then as if it had never been watched."""
+"""Removes Tidewire from a database without leaving anything behind."""
 
 from collections.abc import Iterator
 
+import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 from psycopg.errors import LockNotAvailable, ObjectInUse, UndefinedObject
 
 from services.capture.outbound.watch import EVENT_TRIGGERS, INSTALL_LOCK, Connection, one, publications
 from services.capture.outbound.watch_errors import SlotNotDropped, TablesBusy
 from services.chassis.backoff import Backoff
+from services.sqlguard import entrance_install
 
 _IDENTITIES = {"d": "default", "f": "full", "n": "nothing"}
 
@@ -16,36 +19,37 @@ def uninstall(
     connection: Connection, slot: str, lock_timeout_ms: int = 200, give_up_after_s: float = 30.0
 ) -> list[str]:
     """Remove slot, triggers, publications and schema, restore identities; return a sentence for each thing done."""
-    # A capture that still runs finds nothing but this lock until all is gone, and then resigns.
-    connection.execute(f"select pg_advisory_lock({INSTALL_LOCK})".encode())
-    try:
-        return _undone(connection, slot, lock_timeout_ms, give_up_after_s)
-    finally:
-        connection.execute(f"select pg_advisory_unlock({INSTALL_LOCK})".encode())
+    dsn = make_conninfo(connection.info.dsn, password=connection.info.password)
+    with psycopg.connect(dsn) as guard:
+        for each in (connection, guard):
+            each.execute("select set_config('lock_timeout', %s, false)", [f"{lock_timeout_ms}ms"])
+        try:
+            # A capture that still runs waits for this lock until everything is removed, and then ends.
+            if _exists(guard, "select where to_regclass(%s) is not null", "_tidewire.capture"):
+                _patiently(guard, sql.SQL(INSTALL_LOCK), "schema _tidewire", give_up_after_s)
+            return _undone(connection, guard, slot, give_up_after_s)
+        finally:
+            connection.execute("reset lock_timeout")
 
 
-def _undone(connection: Connection, slot: str, lock_timeout_ms: int, give_up_after_s: float) -> list[str]:
+def _undone(connection: Connection, guard: Connection, slot: str, give_up_after_s: float) -> list[str]:
+    """`guard` holds the lock of the installation, and so drops the schema, in which that lock is."""
     done = list(_drop_slot(connection, slot, give_up_after_s))
-    connection.execute("select set_config('lock_timeout', %s, false)", [f"{lock_timeout_ms}ms"])
-    connection.execute("set tidewire.inside = 'on'")
-    try:
-        for name in EVENT_TRIGGERS:
-            if _exists(connection, "select from pg_event_trigger where evtname = %s", name):
-                connection.execute(sql.SQL("drop event trigger if exists {}").format(sql.Identifier(name)))
-                done.append(f"dropped event trigger {name}")
-        for name in publications(connection):
-            command = sql.SQL("drop publication if exists {}").format(sql.Identifier(name))
-            _patiently(connection, command, f"publication {name}", give_up_after_s)
-            done.append(f"dropped publication {name}")
-        done += _restore_identities(connection, give_up_after_s)
-        if _exists(connection, "select from pg_namespace where nspname = %s", "_tidewire"):
-            _patiently(
-                connection, sql.SQL("drop schema if exists _tidewire cascade"), "schema _tidewire", give_up_after_s
-            )
-            done.append("dropped schema _tidewire")
-    finally:
-        connection.execute("reset tidewire.inside")
-        connection.execute("reset lock_timeout")
+    for name in EVENT_TRIGGERS:
+        if _exists(connection, "select from pg_event_trigger where evtname = %s", name):
+            connection.execute(sql.SQL("drop event trigger if exists {}").format(sql.Identifier(name)))
+            done.append(f"dropped event trigger {name}")
+    for name in publications(connection):
+        command = sql.SQL("drop publication if exists {}").format(sql.Identifier(name))
+        _patiently(connection, command, f"publication {name}", give_up_after_s)
+        done.append(f"dropped publication {name}")
+    done += _restore_identities(connection, give_up_after_s)
+    if _exists(connection, "select from pg_namespace where nspname = %s", "_tidewire"):
+        _patiently(guard, sql.SQL("drop schema if exists _tidewire cascade"), "schema _tidewire", give_up_after_s)
+        done.append("dropped schema _tidewire")
+    guard.commit()
+    if runner := entrance_install.remove(connection):
+        done.append(f"dropped role {runner}")
     return done
 
 
@@ -105,7 +109,8 @@ def _restore_identities(connection: Connection, give_up_after_s: float) -> Itera
 def _patiently(connection: Connection, command: sql.SQL | sql.Composed, what: str, give_up_after_s: float) -> None:
     for _ in Backoff().attempts(give_up_after_s=give_up_after_s):
         try:
-            connection.execute(command)
+            with connection.transaction():
+                connection.execute(command)
         except LockNotAvailable:
             continue
         return

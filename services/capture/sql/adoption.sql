@@ -1,12 +1,5 @@
 -- Makes one table right: its replica identity first, then its place in the publications.
 
--- Our own commands fire our event triggers too, which then look away. A failure takes the setting back with all the rest.
-create or replace function _tidewire.look_away(away boolean) returns void
-language sql set search_path = pg_catalog, pg_temp
-begin atomic
-    select set_config('tidewire.inside', case when away then 'on' else 'off' end, true);
-end;
-
 create or replace function _tidewire.remember(rel oid, given "char", given_index oid) returns void
 language sql set search_path = pg_catalog, pg_temp
 begin atomic
@@ -34,9 +27,23 @@ begin
         else format('using index %I', (select relname from pg_class where oid = given_index)) end);
 end $$;
 
+-- Whether the transaction that wrote a row, of which its xmin tells, is still under way: a row that is seen is then our own.
+create or replace function _tidewire.under_way(row_xmin xid) returns boolean
+language sql set search_path = pg_catalog, pg_temp
+begin atomic
+    select coalesce(bool_or(pg_xact_status((f.top + f.ahead)::text::xid8) = 'in progress'), false)
+    from (
+        -- The epoch is that of our own transaction; its subtransactions have somewhat higher numbers.
+        select n.top, ((row_xmin::text::bigint - n.top + 2147483648) & 4294967295) - 2147483648 as ahead
+        from (select pg_current_xact_id()::text::bigint as top) n
+    ) f
+    where f.ahead < 10000000 and f.top + f.ahead > 2;
+end;
+
 -- ALTER PUBLICATION locks the publication until the transaction ends, and a user's transaction may be long. So triggers
 -- add to the nurseries (08 to 31), each taken by one transaction at a time, and the sweep moves tables on to the homes (00
--- to 07). An empty nursery is taken first: a table that has to leave a publication must not wait for a stranger.
+-- to 07). The nursery that this transaction has taken comes first, then an empty one: a table that has to leave a
+-- publication must not wait for a stranger.
 create or replace function _tidewire.nursery() returns text
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -45,13 +52,17 @@ begin
     for pool in
         select p.pubname, right(p.pubname, 2)::int as number
         from pg_publication p
+        left join lateral (
+            -- The last one tells: whoever adds to a nursery has it for himself.
+            select _tidewire.under_way(r.xmin) as ours from pg_publication_rel r
+            where r.oid = (select max(m.oid) from pg_publication_rel m where m.prpubid = p.oid)
+        ) taken on true
         where p.pubname ~ '^tidewire_[0-9]{2}$' and p.pubname >= 'tidewire_08'
-        order by p.pubname <> coalesce(current_setting('tidewire.nursery', true), ''),
-                 p.oid in (select r.prpubid from pg_publication_rel r),
+        order by coalesce(taken.ours, false) desc, taken.ours is not null,
                  (pg_backend_pid() + right(p.pubname, 2)::int) % 24
     loop
-        if pg_try_advisory_xact_lock(hashtext('tidewire.pool'), pool.number) then
-            perform set_config('tidewire.nursery', pool.pubname, true);
+        perform from _tidewire.pools l where l.number = pool.number for update skip locked;
+        if found then
             return pool.pubname;
         end if;
     end loop;
@@ -123,7 +134,11 @@ end;
 create or replace function _tidewire.free_to_move(pools name[]) returns boolean
 language sql set search_path = pg_catalog, pg_temp
 begin atomic
-    select bool_and(pg_try_advisory_xact_lock(hashtext('tidewire.pool'), right(p, 2)::int)) from unnest(pools) p;
+    select count(*) = cardinality(pools)
+    from (
+        select from _tidewire.pools l
+        where l.number = any (array(select right(p, 2)::int from unnest(pools) p)) for update skip locked
+    ) held;
 end;
 
 -- What a sweep has to look at. A role that may only run capture asks through this, with the installer's eyes.
@@ -162,12 +177,10 @@ begin
             return true;
         end if;
     end if;
-    perform _tidewire.look_away(true);
     if t.relieved then
         perform _tidewire.identify(rel, 'd');
     end if;
     perform _tidewire.settle(rel, t.home);
-    perform _tidewire.look_away(false);
     if not t.settled or t.relieved then
         perform _tidewire.mark('TIDEWIRE ADOPT', _tidewire.tables_of(array[rel]));
     end if;
@@ -188,6 +201,18 @@ begin atomic
     select f.relid from family f;
 end;
 
+-- What they are partitions or children of, themselves left out.
+create or replace function _tidewire.ancestors(rels oid[]) returns setof oid
+language sql stable set search_path = pg_catalog, pg_temp
+begin atomic
+    with recursive family(relid) as (
+        select i.inhparent from pg_inherits i where i.inhrelid = any (rels)
+        union
+        select i.inhparent from family f join pg_inherits i on i.inhrelid = f.relid
+    )
+    select f.relid from family f;
+end;
+
 create or replace function _tidewire.partitions(root oid) returns setof oid
 language sql stable set search_path = pg_catalog, pg_temp
 begin atomic
@@ -200,12 +225,10 @@ set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
 declare
     rel oid;
 begin
-    perform _tidewire.look_away(true);
     for rel in select f from _tidewire.partitions(tracked) f loop
         perform _tidewire.leave(rel);
         perform _tidewire.identify(rel, 'n');
     end loop;
-    perform _tidewire.look_away(false);
     perform _tidewire.mark('TIDEWIRE UNTRACK', _tidewire.tables_of(array(select f from _tidewire.partitions(tracked) f)));
 end $$;
 
@@ -216,7 +239,6 @@ declare
     rel oid;
     was record;
 begin
-    perform _tidewire.look_away(true);
     for rel in select f from _tidewire.partitions(untracked) f loop
         select * into was from _tidewire.identities i where i.relid = rel and i.given = 'n';
         if found and was.former <> 'n' and not (was.former = 'i' and not exists (select from pg_class where oid = was.former_index)) then
@@ -228,6 +250,5 @@ begin
     for rel in select f from _tidewire.partitions(untracked) f join _tidewire.coverage c on c.relid = f loop
         perform _tidewire.settle(rel, (select c.home from _tidewire.coverage c where c.relid = rel));
     end loop;
-    perform _tidewire.look_away(false);
     perform _tidewire.mark('TIDEWIRE TRACK', _tidewire.tables_of(array(select f from _tidewire.partitions(untracked) f)));
 end $$;

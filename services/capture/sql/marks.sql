@@ -1,18 +1,27 @@
--- Transactional messages in the WAL: they arrive at the commit of the transaction that wrote them.
+-- Marks in the WAL: they arrive at the commit of the transaction that wrote them, in their place among its rows.
+
+create or replace function _tidewire.write_mark(kind text, content text) returns void
+language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+    place tid;
+begin
+    insert into _tidewire.marks (kind, content) values (write_mark.kind, write_mark.content) returning ctid into place;
+    -- By its place: under SERIALIZABLE a look into the index, or at the whole table, would count as a read of what others
+    -- write there.
+    delete from _tidewire.marks where ctid = place;
+end $$;
 
 create or replace function _tidewire.mark(tag text, objects jsonb) returns void
 language sql set search_path = pg_catalog, pg_temp
 begin atomic
-    select pg_logical_emit_message(true, 'tidewire.ddl', jsonb_build_object('tag', tag, 'objects', objects)::text);
-    -- PostgreSQL orders a message by the end of its record and a row by the beginning of its own: a row of another
-    -- subtransaction right behind the message would tie with it, and could come first. This keeps them apart.
-    select pg_logical_emit_message(false, 'tidewire.apart', '');
+    select _tidewire.write_mark('ddl', jsonb_build_object('tag', tag, 'objects', objects)::text);
 end;
 
 create or replace function _tidewire.barrier(id text) returns pg_lsn
-language sql set search_path = pg_catalog, pg_temp
+language sql security definer set search_path = pg_catalog, pg_temp
 begin atomic
-    select pg_logical_emit_message(true, 'tidewire.barrier', id);
+    select _tidewire.write_mark('barrier', id);
+    select pg_current_wal_insert_lsn();
 end;
 
 create or replace function _tidewire.tables_of(rels oid[]) returns jsonb

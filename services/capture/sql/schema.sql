@@ -21,3 +21,19 @@ create table if not exists _tidewire.identities (
     given        "char" not null,
     given_index  oid
 );
+
+-- Marks on their way into the WAL: a row is inserted and deleted in one transaction, so the table is always empty. Only our
+-- functions can write here, and that is what makes a mark ours: pg_logical_emit_message is open to every login.
+create table if not exists _tidewire.marks (
+    id      bigint generated always as identity primary key,
+    kind    text not null,
+    content text not null
+);
+
+-- One row for each publication of changed rows. A transaction that adds tables to one holds the lock of its row; not an
+-- advisory lock, which any login could hold.
+create table if not exists _tidewire.pools (number int primary key);
+insert into _tidewire.pools select generate_series(0, 31) on conflict do nothing;
+
+-- Tables that left their publication for the length of a command; always empty, too.
+create table if not exists _tidewire.aside (xid xid8, relid oid, primary key (xid, relid));

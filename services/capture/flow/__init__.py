@@ -1,0 +1,1 @@
+"""Stateful parts of capture, and the order of its steps."""
