@@ -1,6 +1,6 @@
 """Following `changes`: the contract's reader on top of a Kafka reader, from the beginning, the end or a seq."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from proto.positions import Seq
 from proto.streams.changes import ChangeEvent, ChangesReader, GapInChanges
@@ -30,6 +30,8 @@ class ChangesFollower:
 
     def __init__(self, kafka: Kafka, *, client_id: str) -> None:
         self._kafka_reader = Reader(kafka, CHANGES.name, client_id=client_id)
+        # Whether anybody wants the rows of the table with this oid; None: all.
+        self.is_read: Callable[[int], bool] | None = None
         self._changes = ChangesReader()
         self._from_seq: Seq | None = None
 
@@ -52,11 +54,13 @@ class ChangesFollower:
         low, high = self._kafka_reader.low_and_high()
         if low < high and seq < (first := self._seq_at(low)):
             raise SeqNotInLog(seq, first)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._seq_at(middle) <= seq else (low, middle)
-        self._begin(low)
+        self._begin(self._last_before(seq, low, high))
         self._from_seq = seq
+
+    def from_before(self, seq: Seq, *, records: int) -> None:
+        """Begin at or before this seq and so many records before the end, with whatever stands there."""
+        low, high = self._kafka_reader.low_and_high()
+        self._begin(max(low, min(high - records, self._last_before(seq, low, high))))
 
     def end(self) -> int:
         """The offset behind the last record that is in the log now."""
@@ -89,9 +93,19 @@ class ChangesFollower:
     def close(self) -> None:
         self._kafka_reader.close()
 
+    def _last_before(self, seq: Seq, low: int, high: int) -> int:
+        """The last record from which on this seq comes; the first, if none is."""
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._seq_at(middle) <= seq else (low, middle)
+        return low
+
     def _begin(self, offset: int) -> None:
         self._kafka_reader.seek_to(offset)
-        self._changes = ChangesReader()
+        self._changes = ChangesReader(self._reads)
+
+    def _reads(self, oid: int) -> bool:
+        return self.is_read is None or self.is_read(oid)
 
     def _is_wanted(self, event: ChangeEvent) -> bool:
         if self._from_seq is None:

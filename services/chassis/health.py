@@ -33,6 +33,28 @@ class AddressRefused(Exception):
         self.http = http
 
 
+class PartProgress:
+    """What one more part of a process tells about itself: the process is ready only if each of its parts is."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._reason: str | None = "starting"
+
+    def not_ready(self, reason: str) -> None:
+        """The part cannot do its work."""
+        self._reason = reason
+
+    def ready(self) -> None:
+        """The part does its work."""
+        self._reason = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not ready, with its name; None if it is."""
+        reason = self._reason
+        return None if reason is None else f"{self._name}: {reason}"
+
+
 class Progress:
     """What a loop tells about itself; the loop writes, the HTTP threads read."""
 
@@ -41,17 +63,28 @@ class Progress:
         stale_after_s: float = 10.0,
         *,
         dead_after_s: float | None = None,
+        start_within_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`start_within_s`: so long the first turn may take, if that is longer than `dead_after_s`."""
         self._stale_after_s = stale_after_s
         self._dead_after_s = 10 * stale_after_s if dead_after_s is None else dead_after_s
+        self._start_within_s = max(start_within_s, self._dead_after_s)
         self._clock = clock
         self._beaten_at = clock()
+        self._has_begun = False
         self._reason: str | None = "starting"
+        self._parts: tuple[PartProgress, ...] = ()
+
+    def part(self, name: str) -> PartProgress:
+        """Another part of the process, whose readiness is asked for beside the loop's own."""
+        made = PartProgress(name)
+        self._parts = (*self._parts, made)
+        return made
 
     def beat(self) -> None:
         """The loop has completed a turn."""
-        self._beaten_at = self._clock()
+        self._beaten_at, self._has_begun = self._clock(), True
 
     def not_ready(self, reason: str) -> None:
         """The loop turns but cannot do its work."""
@@ -66,15 +99,34 @@ class Progress:
         silent_s = self._silent_s()
         if silent_s > self._stale_after_s:
             return False, f"the loop has made no progress for {silent_s:.1f} s"
-        reason = self._reason
-        return (True, "ready") if reason is None else (False, reason)
+        reasons = [reason for reason in (self._reason, *(part.reason for part in self._parts)) if reason is not None]
+        return (False, "; ".join(reasons)) if reasons else (True, "ready")
 
     def alive(self) -> tuple[bool, str]:
-        """Whether the process should go on living: a loop that is silent this long will not come back."""
+        """Whether the loop is alive: one that has been silent for so long will not come back."""
         silent_s = self._silent_s()
-        if silent_s > self._dead_after_s:
+        if silent_s > self._patience_s:
             return False, f"the loop has made no progress for {silent_s:.1f} s"
         return True, "alive"
+
+    def watch(self, on_dead: Callable[[str], None], *, look_every_s: float = 1.0) -> None:
+        """Call back from a thread when the loop is dead.
+
+        Looks without a beat between them are counted, not the time: a process that was stopped and woke up is not dead.
+        """
+
+        def look() -> None:
+            silent, seen = 0, self._beaten_at
+            while silent * look_every_s <= self._patience_s:
+                time.sleep(look_every_s)
+                silent, seen = (silent + 1 if self._beaten_at == seen else 0), self._beaten_at
+            on_dead(f"the loop has made no progress for {self._silent_s():.1f} s")
+
+        threading.Thread(target=look, name="watch", daemon=True).start()
+
+    @property
+    def _patience_s(self) -> float:
+        return self._dead_after_s if self._has_begun else self._start_within_s
 
     def _silent_s(self) -> float:
         return self._clock() - self._beaten_at

@@ -30,6 +30,12 @@ class Postgres(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dsn: str
     # Besides superusers and the role of the DSN: whose functions may run when a subscribed query calls them.
     trusted_owners: tuple[str, ...] = ()
+    # Whether superusers may subscribe; a mistake in a query of theirs is one of a superuser.
+    superusers_subscribe: bool = False
+    # How the runner logs in where it cannot by the DSN above with a password of its own.
+    runner_dsn: str = ""
+    # Where no superuser installed Tidewire: let roles subscribe that may create functions too (docs/security.md).
+    weaker_isolation: bool = False
 
     def __post_init__(self) -> None:
         try:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import faulthandler
 import os
 import select
 import signal
@@ -109,6 +110,14 @@ def entry(
         print(f"{service}: {_only_cause(error)}", file=sys.stderr)
         sys.exit(code)
     sys.exit(0)
+
+
+def end_at_once(service: str, reason: str) -> NoReturn:
+    """End the process from any thread, where going on is worse than starting again; its stacks are left in the log."""
+    print(f"{service}: {reason}: start again", file=sys.stderr)
+    faulthandler.dump_traceback(sys.stderr, all_threads=True)
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def exit_code(error: Exception) -> int | None:

@@ -18,6 +18,7 @@ SECTIONS = (
     "redis",
     "postgres",
     "http",
+    "seal",
     "capture",
     "registry",
     "recompute",
@@ -25,6 +26,7 @@ SECTIONS = (
     "replica",
     "fanout",
     "gateway",
+    "cdc",
     "subscriptions",
     "retention",
     "devstack",
@@ -112,6 +114,14 @@ def _from_environment(environ: Mapping[str, str]) -> Tables:
             raise BadSetting(f"unknown setting {name}: {_nearest(name, known, '{}')}")
         tables.setdefault(section, {})[key] = value
     return tables
+
+
+def described_keys(struct: type[Struct]) -> Iterator[tuple[str, str, str]]:
+    """Key, type and default of each key of a section that is no table of its own."""
+    tables = _tables(struct)
+    for key in msgspec.structs.fields(struct):
+        if key.name not in tables:
+            yield key.name, _type_name(key.type), _default(key).removeprefix("default ")
 
 
 def _described(section: str, struct: type[Struct]) -> Iterator[tuple[str, str]]:

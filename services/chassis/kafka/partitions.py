@@ -16,6 +16,8 @@ READ_MESSAGES = 1000
 READ_WAIT_S = 0.2
 # A partition that is new, or whose broker has just gone, has no leader for a moment.
 ELECTIONS = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+# How long a partition must be absent before it is taken for missing.
+ABSENT_FOR_S = 5.0
 
 
 def _nothing() -> None:
@@ -51,15 +53,17 @@ class PartitionsReader:
 
     def low_and_high(self, partition: int) -> tuple[int, int]:
         """The first offset on the broker and the one after the last."""
-        deadline = time.monotonic() + TIMEOUT_S
+        began = time.monotonic()
         while True:
             try:
                 return self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=TIMEOUT_S)
             except KafkaException as error:
                 code = error.args[0].code()
-                if code in ABSENCES:
+                waited_s = time.monotonic() - began
+                # A broker that comes back does not know its own topics for a moment.
+                if code in ABSENCES and waited_s > ABSENT_FOR_S:
                     raise TopicMissing(self._topic, partition) from error
-                if code not in ELECTIONS or time.monotonic() > deadline:
+                if code not in ELECTIONS | ABSENCES or waited_s > TIMEOUT_S:
                     raise unanswered(self._bootstrap, self._reachability.trouble, error.args[0]) from error
             time.sleep(READ_WAIT_S)
 

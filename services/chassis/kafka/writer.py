@@ -53,13 +53,16 @@ class Writer:
 
     def send(
         self,
-        value: bytes,
+        value: bytes | None,
         *,
         key: bytes | None = None,
         partition: int | None = None,
         on_delivered: Callable[[int], None] | None = None,
     ) -> None:
-        """Queue one record, waiting while the queue is full; `on_delivered` learns its offset once it is written."""
+        """Queue one record, waiting while the queue is full; `on_delivered` learns its offset once it is written.
+
+        Without a value it is a tombstone: a compacted topic forgets its key.
+        """
         self._raise_failure()
         number = self._partition if partition is None else partition
         report = self._on_report if on_delivered is None else self._report_to(on_delivered)
@@ -72,7 +75,7 @@ class Writer:
                 self.poll(QUEUE_FULL_WAIT_S)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                    raise RecordTooLarge(self._topic, len(value)) from error
+                    raise RecordTooLarge(self._topic, len(value or b"")) from error
                 raise DeliveryFailed(self._topic, error.args[0]) from error
 
     def poll(self, timeout_s: float = 0.0) -> None:

@@ -1,0 +1,1 @@
+"""Reading `changes` and finding places in it: follower, barrier, snapshot."""
