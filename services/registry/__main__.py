@@ -10,32 +10,34 @@ from services.chassis import health, logs
 from services.chassis.kafka import ensure_topics
 from services.chassis.metrics import new_registry
 from services.chassis.run import entry, run
-from services.registry.app import build
 from services.registry.errors import Crashed
+from services.registry.flow.app import build
 from services.registry.metrics import Metrics
 from services.registry.outbound.queries import Queries
 from services.registry.outbound.subscriptions import Subscriptions
 from services.registry.settings import Settings
 
-STALE_AFTER_S = 20.0
+STALE_AFTER_S = 10.0
+DEAD_AFTER_S = 60.0
 
 
 def main(settings: Settings) -> None:
     log = logs.configure("registry", "info")
     for chatty in ("faust", "mode", "aiokafka"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    progress = health.Progress(STALE_AFTER_S)
+    progress = health.Progress(STALE_AFTER_S, dead_after_s=DEAD_AFTER_S)
     registry = new_registry("registry")
     health.serve(settings.http, registry, progress)
     ensure_topics(settings.kafka, FLOW)
 
     subscriptions = Subscriptions(settings.kafka, timeout_s=settings.registry.proof_s)
-    queries = Queries(settings.kafka, timeout_s=settings.registry.proof_s)
+    queries = Queries(settings.kafka, settings.seal, timeout_s=settings.registry.proof_s)
 
     async def serve() -> None:
         app = build(
             settings.kafka,
             settings.registry,
+            seal=settings.seal,
             subscriptions=subscriptions,
             queries=queries,
             metrics=Metrics(registry),

@@ -2,7 +2,7 @@
 
 
 class SubscriptionRefused(Exception):
-    """A subscription that is not taken; the words are for the client."""
+    """A subscription that is refused; the message is for the client."""
 
     sqlstate = "53400"
 
@@ -17,6 +17,23 @@ class RateLimited(SubscriptionRefused):
     def __init__(self, wait_ms: int) -> None:
         super().__init__(f"Rate limited: retry after {wait_ms}ms")
         self.wait_ms = wait_ms
+
+
+class TooLarge(SubscriptionRefused):
+    sqlstate = "54000"
+
+    def __init__(self, what: str, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(f"{what} too large: {size_bytes} bytes (max: {limit_bytes})")
+        self.size_bytes, self.limit_bytes = size_bytes, limit_bytes
+
+
+class Unreadable(SubscriptionRefused):
+    """Our lexer or parser failed on the text in an unexpected way."""
+
+    sqlstate = "XX000"
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(f"the statement could not be read ({type(error).__name__})")
 
 
 class Superseded(Exception):

@@ -1,4 +1,4 @@
-"""What the registry counts."""
+"""Metrics of the registry."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -12,6 +12,9 @@ class Metrics:
             "tidewire_registry_batches_total", "Times that commands were written together.", registry=registry
         )
         self.refused = Counter("tidewire_registry_refused_total", "Subscriptions refused or ended.", registry=registry)
+        self.unsealed = Counter(
+            "tidewire_registry_unsealed_total", "Commands dropped because their seal was not ours.", registry=registry
+        )
         self.repaired = Counter(
             "tidewire_registry_repaired_total", "Records that a registry before wrote late.", registry=registry
         )

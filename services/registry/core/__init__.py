@@ -1,1 +1,1 @@
-"""What the registry decides."""
+"""Pure decisions of the registry."""

@@ -22,6 +22,7 @@ def query_of(subscribe: Subscribe) -> Query:
         filter=normalised(subscribe.filter),
         names=names,
         role=subscribe.owner.role,
+        login=subscribe.owner.login,
         text_settings=subscribe.text_settings,
         search_path=subscribe.search_path,
         settings_read=subscribe.settings_read,

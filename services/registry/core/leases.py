@@ -1,9 +1,9 @@
-"""How long a subscription lives without a sign of its gateway."""
+"""Leases: a subscription ends when its gateway has not renewed it in time."""
 
 from msgspec import Struct
 
 MS_US = 1000
-# Of records that do not say.
+# For records without a lease time.
 DEFAULT_US = 30_000 * MS_US
 
 
@@ -13,10 +13,10 @@ class Lease(Struct):
 
 
 class Leases:
-    """Kept in memory alone: whoever starts anew gives everyone one full period."""
+    """Kept in memory only: after a restart every subscription has a full period again."""
 
     def __init__(self, *, stall_us: int) -> None:
-        # If nobody looked for so long, it was we who slept, and the renewals are waiting to be read.
+        # If expiry was not checked for this long, this process was stalled, and renewals are still unread.
         self._stall_us = stall_us
         self._looked_us: int | None = None
         self._of: dict[str, dict[bytes, Lease]] = {}
@@ -26,12 +26,12 @@ class Leases:
         self._of.setdefault(gateway_id, {})[subscription_id] = Lease(length_us, now_us + length_us)
 
     def renew(self, gateway_id: str, lease_ms: int, now_us: int) -> None:
-        """All of a gateway's; without a length each as long as it was granted for."""
+        """Renew all leases of a gateway; without a length, each for the time that it was granted for."""
         for lease in self._of.get(gateway_id, {}).values():
             lease.until_us = now_us + (lease_ms * MS_US or lease.length_us)
 
     def renew_all(self, now_us: int) -> None:
-        """Nobody is to blame for the time that has passed."""
+        """Start every lease again, after a time in which renewals could not be read."""
         for gateway_id in self._of:
             self.renew(gateway_id, 0, now_us)
 

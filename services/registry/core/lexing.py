@@ -1,4 +1,4 @@
-"""The words of an SQL text as PostgreSQL's own lexer (scan.l) cuts them, and one way of writing them down."""
+"""SQL tokens as PostgreSQL's own lexer (scan.l) cuts them, and one canonical way to write them."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

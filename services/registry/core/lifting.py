@@ -10,19 +10,19 @@ ordinals), to the matching of expressions (GROUP BY, DISTINCT), or to the type o
 import re
 from functools import lru_cache
 
-import sqlglot
 from msgspec import Struct
 from sqlglot import exp
 
 from proto.tidewire.v1.commands_pb2 import Parameter
 from services.registry.core.lexing import Kind, Token, Unlexed, same, tokens, written
+from services.sqlguard.parser_limits import parsed_within_limits
 
 INT4, INT8, NUMERIC, UNKNOWN = 23, 20, 1700, 705
 # A list longer than this is its own template: hundreds of parameters help nobody.
 MOST_IN_LIST = 16
 MOST_LIFTED = 200
 REMEMBERED = 4096
-# A longer text is a program's, which will hardly share its template.
+# A longer text was written by a program, and hardly shares its template.
 MOST_CHARACTERS = 20_000
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -34,7 +34,7 @@ _BEHIND = re.compile(
 )
 _ROW_CLAUSES = frozenset({"where", "from", "from_", "joins", "with", "with_", "laterals"})
 _NUMBER = re.compile(r"[0-9]+|(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+")
-# PostgreSQL reads these as moments of now: they are no values.
+# PostgreSQL replaces these by the present time: they are no constants.
 _MOMENTS = re.compile(r"\b(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 
 
@@ -122,7 +122,7 @@ def _liftable(words: list[Token]) -> list[int]:
         names[number] = place
         probe[place] = Token(words[place].kind, f"'{number}'" if words[place].kind is Kind.STRING else number)
     try:
-        tree = sqlglot.parse_one(written(probe), dialect="postgres")
+        tree = parsed_within_limits(written(probe))
     except Exception:  # whatever a client's text does to the parser, it must not stop the registry
         return []
     if not isinstance(tree, exp.Query):
@@ -177,7 +177,7 @@ def _may_lift(literal: exp.Expr) -> bool:
 
 
 def _decides_rows(node: exp.Expr | None) -> bool:
-    """Whether the way up to the whole query leads through nothing that is matched, grouped or put out."""
+    """Whether it only decides which rows there are: nothing above it is matched, grouped or selected."""
     while node is not None and node.parent is not None:
         if isinstance(node.parent, exp.Select) and node.arg_key not in _ROW_CLAUSES:
             return False

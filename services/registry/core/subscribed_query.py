@@ -5,15 +5,17 @@ from collections import OrderedDict
 from proto.tidewire.v1.queries_pb2 import Query, SnapshotWanted
 from proto.tidewire.v1.subscriptions_pb2 import SubscriptionRecord
 
-# A wanted result stays in the query's record so long: the record before may be compacted away unread, and a worker
-# that takes over knows from `deltas` which ones are answered.
+# A request stays in the query's record for this long: an earlier record may be compacted away unread, and a worker
+# that takes over knows from `deltas` which requests are answered.
 REQUEST_LIFE_US = 10 * 60 * 1_000_000
 REQUESTS_KEPT = 1000
 
 
-class Entry:
+class SubscribedQuery:
     def __init__(self, query: Query, now_us: int) -> None:
         self.query = query
+        # The template has the same text: keep and write it once.
+        query.ClearField("sql")
         self.subscriptions: dict[bytes, SubscriptionRecord] = {}
         # With the time when each came.
         self._requests: OrderedDict[bytes, tuple[int, SnapshotWanted]] = OrderedDict()

@@ -1,4 +1,4 @@
-"""What the registry writes, and how the writes of many commands become few."""
+"""The records that the registry writes, and how those of many commands are combined."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeAlias

@@ -1,22 +1,24 @@
-"""The Faust app: commands in, batch after batch, each written before the next."""
+"""The Faust app: executes commands in batches, and writes each batch before the next one."""
 
 import asyncio
 import contextlib
 import ssl
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import faust
 from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 from faust.types import TP
+from google.protobuf.message import DecodeError
 from structlog.typing import FilteringBoundLogger
 
+from proto.tidewire.v1.commands_pb2 import Command
 from proto.topics import COMMANDS
+from services.chassis.folders import private_folder
 from services.chassis.health import Progress
 from services.chassis.kafka import Kafka
-from services.registry.desk import Desk
+from services.chassis.seal import Seal
 from services.registry.errors import Superseded
+from services.registry.flow.command_executor import CommandExecutor
 from services.registry.inbound.commands import listen
 from services.registry.metrics import Metrics
 from services.registry.outbound.queries import Queries
@@ -24,9 +26,9 @@ from services.registry.outbound.subscriptions import Subscriptions
 from services.registry.settings import Registry
 
 BEAT_S = 1.0
-# Within this Kafka must tell where `commands` ends, or it counts as away.
+# Kafka counts as unreachable if it does not answer within this time.
 ANSWER_S = 10.0
-# What a crash makes the next registry carry out again is at most as old as this.
+# Commands up to this old are executed again after a crash.
 COMMIT_S = 0.5
 
 
@@ -34,6 +36,7 @@ def build(
     kafka: Kafka,
     settings: Registry,
     *,
+    seal: Seal,
     subscriptions: Subscriptions,
     queries: Queries,
     metrics: Metrics,
@@ -51,7 +54,7 @@ def build(
         value_serializer="raw",
         store="memory://",
         # Faust makes a folder even for tables in memory.
-        datadir=str(Path(tempfile.gettempdir()) / "tidewire-registry"),
+        datadir=str(private_folder(None, service="registry")),
         web_enabled=False,
         topic_disable_leader=True,
         topic_allow_declare=False,
@@ -61,7 +64,7 @@ def build(
         stream_wait_empty=False,
     )
     commands = TP(kafka.broker_name(COMMANDS.name), 0)
-    desk = Desk(
+    executor = CommandExecutor(
         settings,
         subscriptions=subscriptions,
         queries=queries,
@@ -72,20 +75,21 @@ def build(
     listen(
         app,
         _topic(app, kafka, COMMANDS.name),
-        carry_out=desk.carry_out,
-        tenure=lambda: desk.tenure,
+        carry_out=executor.carry_out,
+        decode=lambda value: _decoded(value, seal, metrics, log),
+        tenure=lambda: executor.tenure,
         batch_commands=settings.batch_commands,
     )
 
     @app.on_partitions_revoked.connect()
     async def release(*_: Any, **__: Any) -> None:
-        await desk.release()
+        await executor.release()
 
     @app.timer(settings.lease_check_s)  # type: ignore[untyped-decorator]
     async def expire() -> None:
         if app.consumer.assignment():
             with contextlib.suppress(Superseded):
-                await desk.expire(await _end(app, commands))
+                await executor.expire(await _end(app, commands))
 
     @app.timer(BEAT_S)  # type: ignore[untyped-decorator]
     async def beat() -> None:
@@ -98,8 +102,18 @@ def build(
     return app
 
 
+def _decoded(value: bytes, seal: Seal, metrics: Metrics, log: FilteringBoundLogger) -> Command | None:
+    """The command; None, counted and logged, for a record that no gateway of ours has sealed."""
+    if seal.holds(COMMANDS, value):
+        with contextlib.suppress(DecodeError):
+            return COMMANDS.decode(value)
+    metrics.unsealed.inc()
+    log.warning("command_dropped", reason="its seal is not ours", bytes=len(value))
+    return None
+
+
 async def _is_ours(app: faust.App, partition: TP, done: int | None) -> bool:
-    """Commit what is done: the group's coordinator takes it only from a member that has lost nothing."""
+    """Whether the partition is ours, proven by a commit: the coordinator refuses one of a member that lost it."""
     consumer: Any = app.consumer
     if partition not in consumer.assignment():
         return False
@@ -110,7 +124,7 @@ async def _is_ours(app: faust.App, partition: TP, done: int | None) -> bool:
 
 
 async def _end(app: faust.App, partition: TP) -> int | None:
-    """Where a partition ends; None if Kafka does not tell."""
+    """The end offset of a partition; None if Kafka does not answer."""
     try:
         async with asyncio.timeout(ANSWER_S):
             ends = await app.consumer.highwaters(partition)

@@ -1,1 +1,1 @@
-"""What wakes the registry."""
+"""What the registry reads."""

@@ -1,18 +1,16 @@
-"""The topic `commands`, in batches: what has come while the batch before was written is the next one."""
+"""The topic `commands`, in batches: what arrived while a batch was written is the next batch."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import faust
-from google.protobuf.message import DecodeError
 
 from proto.tidewire.v1.commands_pb2 import Command
-from proto.topics import COMMANDS
 from services.registry.errors import Superseded
 
 WAITING = 2
-# A crowd does not come in one instant; so long a command may wait for its companions.
+# How long a command may wait for others, to be executed in one batch.
 GATHER_S = 0.01
 
 
@@ -21,7 +19,13 @@ class CarryOut(Protocol):
 
 
 def listen(
-    app: faust.App, channel: Any, *, carry_out: CarryOut, tenure: Callable[[], int], batch_commands: int
+    app: faust.App,
+    channel: Any,
+    *,
+    carry_out: CarryOut,
+    decode: Callable[[bytes], Command | None],
+    tenure: Callable[[], int],
+    batch_commands: int,
 ) -> None:
     """Let the app carry out what comes in; an offset is committed only when its command has been carried out."""
 
@@ -39,9 +43,9 @@ def listen(
 
         async def _settle(events: list[Any]) -> None:
             if not events:
-                return  # of a partition that went from us; its next owner reads them
+                return  # the partition was lost: its next owner reads them
             try:
-                batch = [command for event in events if (command := _decoded(event.value)) is not None]
+                batch = [command for event in events if (command := decode(event.value)) is not None]
                 await carry_out(batch, tenure=tenure(), end=events[-1].message.offset + 1)
             except Superseded:
                 return
@@ -56,11 +60,3 @@ def listen(
         except* Exception as errors:
             # Faust would start the agent anew without the commands that it took; a new process reads them again.
             await app.crash(errors.exceptions[0])
-
-
-def _decoded(value: bytes) -> Command | None:
-    """None for what no gateway of ours has written: it would stop every registry that reads it."""
-    try:
-        return COMMANDS.decode(value)
-    except DecodeError:
-        return None

@@ -1,1 +1,1 @@
-"""What the registry touches."""
+"""What the registry writes."""

@@ -17,7 +17,8 @@ class Subscriptions:
     def put(self, writes: Iterable[PutSubscription]) -> None:
         """Blocks until Kafka has them all."""
         for write in writes:
-            self._topic.send(write.key, write.record, partition_of(write.query_id))
+            value = None if write.record is None else write.record.SerializeToString()
+            self._topic.send(write.key, value, partition_of(write.query_id))
         self._topic.settle()
 
     def held(self) -> dict[bytes, SubscriptionRecord]:

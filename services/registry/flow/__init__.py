@@ -1,0 +1,1 @@
+"""Stateful parts of the registry, and the order of its steps."""
