@@ -8,10 +8,10 @@ from services.chassis.backoff import Backoff
 from services.chassis.kafka import DeliveryFailed, KafkaUnreachable, MembershipLost, ensure_topics
 from services.chassis.metrics import new_registry
 from services.chassis.run import Stop, entry
+from services.fanout.flow.router import Router
 from services.fanout.inbound.subscriptions import Subscriptions
 from services.fanout.metrics import Metrics
 from services.fanout.outbound.deliveries import Deliveries
-from services.fanout.router import Router
 from services.fanout.settings import Settings
 
 # Kafka may need a second for a record when it is busy; after this it does not answer.

@@ -1,4 +1,4 @@
-"""What fanout counts."""
+"""Metrics of fanout."""
 
 from prometheus_client import CollectorRegistry, Counter
 

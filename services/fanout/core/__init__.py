@@ -1,1 +1,1 @@
-"""What fanout decides."""
+"""Pure decisions of fanout."""

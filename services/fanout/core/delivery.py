@@ -1,4 +1,4 @@
-"""Who gets a record: subscriptions in, deltas in, deliveries out."""
+"""Which gateways get a record, by the subscriptions of its query."""
 
 from collections import Counter
 from collections.abc import Iterator

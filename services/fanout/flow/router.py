@@ -1,4 +1,4 @@
-"""The loop: subscriptions tell who wants what, deltas are handed on, offsets follow the effect."""
+"""The loop: reads subscriptions and deltas, sends deliveries, then commits the offsets."""
 
 import time
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from services.fanout.metrics import Metrics
 from services.fanout.outbound.deliveries import Deliveries
 
 WAIT_S = 0.02
-# At most so much is handed on twice after a crash; the gateways drop it.
+# Offsets are committed this often: what is sent twice after a crash is dropped by the gateways.
 COMMIT_EVERY_S = 0.5
 SETTLE_S = 0.5
 PARTING_S = 2.0
@@ -35,7 +35,7 @@ class Router:
         self._subscriptions, self._deliveries, self._metrics = subscriptions, deliveries, metrics
         self._interest: dict[int, Interest] = {}
         self._fences: dict[int, PartitionReader] = {}
-        # Where to go on, for partitions that are ours; what is before it was sent, but maybe not yet written.
+        # The next offset of each of our partitions; records before it were sent, but may not be written yet.
         self._next: dict[int, int] = {}
         self._committed_s = time.monotonic()
         self._deltas = Deltas(kafka, session_timeout_ms=session_timeout_ms, on_gain=self._gain, on_loss=self._lose)
@@ -62,7 +62,7 @@ class Router:
             self._next, self._committed_s = {}, time.monotonic()
 
     def close(self) -> None:
-        """Leave what was handed on behind us, as far as Kafka answers."""
+        """Wait for the last deliveries and commit, as far as Kafka answers."""
         self._part_from(list(self._next))
         self._deltas.close()
         self._subscriptions.close()
@@ -73,7 +73,7 @@ class Router:
             if heard.partition not in self._interest:
                 continue
             refusal = self._interest[heard.partition].put(heard.key, heard.record)
-            # Whoever handed it on before us may have died first: it is handed on again while it can matter.
+            # The owner before us may have crashed before sending it: send recent refusals again.
             if refusal is not None and heard.written_ms / 1000 > time.time() - REFUSALS_FOR_S:
                 self._deliveries.send(refusal)
 
@@ -102,7 +102,7 @@ class Router:
             self._fences.pop(number, None)
 
     def _part_from(self, partitions: list[int]) -> None:
-        """So that the next owner need not repeat what we did; it will, if Kafka does not take it from us."""
+        """Commit what we sent, so that the next owner need not send it again."""
         parted = {number: self._next.pop(number) for number in partitions if number in self._next}
         if parted and self._deliveries.settle(PARTING_S):
             self._deltas.commit_soon(parted)

@@ -1,1 +1,1 @@
-"""What wakes fanout."""
+"""What fanout reads."""

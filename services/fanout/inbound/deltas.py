@@ -56,7 +56,7 @@ class Deltas:
         ]
 
     def commit_soon(self, next_offsets: Mapping[int, int]) -> None:
-        """Everything before these offsets has been handed on; the group learns it without our waiting."""
+        """Commit these offsets without waiting for the answer."""
         self._reader.commit_soon({Partition(DELTAS.name, number): offset for number, offset in next_offsets.items()})
 
     @property

@@ -37,11 +37,11 @@ class Subscriptions:
         self._reader.remove(partitions)
 
     def at_hand(self) -> Iterator[Heard]:
-        """What has come."""
+        """The records that have arrived since the last call."""
         return map(_heard, self._reader.read(0))
 
     def catch_up(self, partitions: set[int]) -> Iterator[Heard]:
-        """Everything up to the end that these partitions have now; records of others come along."""
+        """All records up to the present end of these partitions, among records of our other partitions."""
         ends = {number: self._reader.low_and_high(number)[1] for number in partitions}
         return map(_heard, self._reader.read_up_to(ends, while_waiting=self._while_waiting))
 

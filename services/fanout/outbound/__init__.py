@@ -1,1 +1,1 @@
-"""What fanout touches."""
+"""What fanout writes."""

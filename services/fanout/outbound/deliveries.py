@@ -21,7 +21,7 @@ class Deliveries:
         self._writer.send(addressed.delivery.SerializeToString(), key=addressed.key, partition=addressed.partition)
 
     def poll(self) -> None:
-        """Hear what was delivered."""
+        """Process delivery reports."""
         self._writer.poll(0)
         if not self._writer.outstanding:
             self._settled_s = time.monotonic()
@@ -35,7 +35,7 @@ class Deliveries:
 
     @property
     def waiting_s(self) -> float:
-        """How long Kafka has not had everything."""
+        """How long the oldest unconfirmed record has waited."""
         return time.monotonic() - self._settled_s if self._writer.outstanding else 0.0
 
     @property
@@ -43,5 +43,5 @@ class Deliveries:
         return self._writer.trouble
 
     def close(self) -> None:
-        """What Kafka does not have will be read and sent again."""
+        """Drop what was not delivered: it is read and sent again after the next start."""
         self._writer.close()

@@ -1,0 +1,1 @@
+"""Stateful parts of fanout, and the order of its steps."""
