@@ -1,4 +1,4 @@
-"""What recompute counts."""
+"""Metrics of recompute."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -14,4 +14,25 @@ class Metrics:
         )
         self.deltas = Counter("tidewire_recompute_deltas_total", "Deltas and snapshots written.", registry=registry)
         self.queries = Gauge("tidewire_recompute_queries", "Queries whose results are kept.", registry=registry)
-        self.rows = Gauge("tidewire_recompute_replica_rows", "Rows in the replicas.", registry=registry)
+        self.unreadable_marks = Counter(
+            "tidewire_recompute_unreadable_marks_total",
+            "DDL marks that could not be read; each puts every query in doubt.",
+            registry=registry,
+        )
+        self.planning_errors = Counter(
+            "tidewire_recompute_planning_errors_total",
+            "Errors in the planning code itself; the query is left to PostgreSQL.",
+            registry=registry,
+        )
+        self.verified = Counter(
+            "tidewire_recompute_verified_total",
+            "Results compared with PostgreSQL's answer at the same place of the log, by what was found.",
+            ("outcome",),
+            registry=registry,
+        )
+        self.template_failures = Counter(
+            "tidewire_recompute_template_failures_total",
+            "Failures of one template, by what was done with it.",
+            ("stage",),
+            registry=registry,
+        )

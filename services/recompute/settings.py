@@ -1,15 +1,13 @@
 """The settings of recompute."""
 
-import tempfile
-from pathlib import Path
-
 from msgspec import Struct
 
 from services.chassis.health import Http
 from services.chassis.kafka import Kafka
 from services.chassis.postgres import Postgres
+from services.chassis.seal import Seal
 from services.recompute.core.budget import Budget
-from services.recompute.core.limits import Limits
+from services.recompute.core.limits import ReplicaLimits
 
 
 class Recompute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -19,8 +17,9 @@ class Recompute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     master: str = "local[*]"
     driver_memory: str = "2g"
     java_options: str = "-XX:+UseSerialGC"
-    # Checkpoints of tables and of what readers were told; a folder that outlives the process makes a restart quick.
-    folder: str = str(Path(tempfile.gettempdir()) / "tidewire-recompute")
+    # Checkpoints of tables and of what readers were told; a folder that outlives the process makes a restart quick. If
+    # none is given they are in one that goes with the process.
+    folder: str | None = None
     # A name that is kept over restarts: the group then gives the partitions back at once instead of waiting for the
     # session to time out. Two workers must not have the same.
     worker_id: str | None = None
@@ -35,16 +34,27 @@ class Recompute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     session_timeout_ms: int = 6_000
     # How often a query that reads the clock is evaluated anew.
     clock_interval_s: float = 5.0
-    # Rights and policies are looked at again at least so often (decision 21).
-    recheck_s: float = 60.0
+    # Rights and policies are looked at again at least so often; what they changed is closed within 60 s (decision 21).
+    recheck_s: float = 20.0
+    # How long a Spark job may take: one that the loop waits for, a first one, which templates may share, and one
+    # of a single template beside the loop. What takes longer is left to PostgreSQL, and tried again later.
+    tick_deadline_s: float = 2.0
+    first_deadline_s: float = 5.0
+    job_deadline_s: float = 10.0
+    # A template that was under way when the worker ended, twice, is refused for so long.
+    quarantine_s: float = 600.0
     # A result with more rows is refused.
     max_rows: int = 100_000
+    # The share of Spark's results that are compared with PostgreSQL's answer at the same commit, within the budget of
+    # [source]; one that differs is left to PostgreSQL from then on, counted and logged. 0: none.
+    verify: float = 0.01
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     postgres: Postgres
     kafka: Kafka
+    seal: Seal
     recompute: Recompute = Recompute()
     source: Budget = Budget()
-    replica: Limits = Limits()
+    replica: ReplicaLimits = ReplicaLimits()
     http: Http = Http()

@@ -1,1 +1,1 @@
-"""What recompute decides."""
+"""Pure decisions of recompute: no IO, no clock, no log."""

@@ -1,4 +1,4 @@
-"""How a result row is put together: from what Spark printed, and from the log's own text where nothing was computed."""
+"""Builds result rows from the values that Spark computed, and from the log's own text where nothing was computed."""
 
 from msgspec import Struct
 
@@ -20,7 +20,7 @@ class Printing:
                 self._special.append((at, render))
 
     def row(self, values: list[bytes | None]) -> ResultRow:
-        """Takes the values over."""
+        """The row; changes the list that is given."""
         for at, render in self._special:
             if (value := values[at]) is not None:
                 values[at] = render(value.decode())
@@ -63,5 +63,5 @@ def assembly(
 
 
 def _is_log_text(held: PgType, shown: PgType, settings: TextSettings) -> bool:
-    """Of the types that are printed at all, only timestamptz has other text under other settings."""
+    """Whether the log's text is the result's text: of the types supported here only timestamptz depends on settings."""
     return held.oid == shown.oid and (held.name != "timestamptz" or is_utc(settings.time_zone))

@@ -32,6 +32,8 @@ class Column(Struct, frozen=True):
     not_null: bool = False
     # pg_attribute.attgenerated: empty, s stored, v virtual.
     generated: str = ""
+    # pg_attribute.attnum, by which the tree names a column; 0: its place counted from 1.
+    number: int = 0
 
 
 class Table(Struct, frozen=True, kw_only=True):
@@ -66,13 +68,12 @@ class Union(Struct, frozen=True, kw_only=True):
 
 
 class View(Struct, frozen=True, kw_only=True):
-    """`sql` is PostgreSQL's own deparsed text, every name in it with its schema."""
+    """Its query is in the tree of the query that reads it."""
 
     oid: int
     schema: str
     name: str
     columns: tuple[Column, ...]
-    sql: str
 
 
 class Opaque(Struct, frozen=True, kw_only=True):
@@ -88,11 +89,22 @@ class Opaque(Struct, frozen=True, kw_only=True):
 Relation: TypeAlias = Table | Union | View | Opaque
 
 
+class Named(Struct, frozen=True, kw_only=True):
+    """What the numbers in a rewritten tree stand for."""
+
+    # By the oid in the tree; a domain is the type below it, with that one's modifier.
+    types: dict[int, PgType] = {}
+    collations: dict[int, Collation] = {}
+    # The values of enums, by their own oid.
+    labels: dict[int, str] = {}
+    # What CURRENT_USER is.
+    role: str = ""
+
+
 class Described(Struct, frozen=True, kw_only=True):
     """All that planning needs to know of one template."""
 
-    # By name as the template writes it, folded; an unqualified name has the empty schema. The relations inside views
-    # stand here too, under their schema and name.
+    # By schema and name; the relations inside views stand here too.
     relations: dict[tuple[str, str], Relation]
     # As PostgreSQL's own Describe of the prepared template says.
     parameter_types: tuple[PgType, ...]
@@ -107,7 +119,12 @@ class Described(Struct, frozen=True, kw_only=True):
     collation: Collation = Collation.LANGUAGE
     # It calls now(), CURRENT_DATE or their like, views and policies included.
     reads_clock: bool = False
+    # A date or a time among the tree's constants may be the moment at which PostgreSQL read the text.
+    may_hold_moments: bool = False
     # A function that has no single right answer, as random(); empty if there is none.
     unsteady: str = ""
     # A function whose answer depends on something that the log does not show; empty if there is none.
     unlogged: str = ""
+    # PostgreSQL's rewritten tree as one line of node text: views and policies are put in.
+    rewritten: str = ""
+    named: Named = Named()

@@ -1,4 +1,4 @@
-"""Which columns tell the rows of a join apart."""
+"""Finds columns that are unique in the result of a join."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias

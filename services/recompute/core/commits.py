@@ -1,4 +1,4 @@
-"""The transactions that the log has shown, as far back as a snapshot is compared with them."""
+"""The latest transactions of the log, to compare snapshots with."""
 
 from collections import deque
 

@@ -5,12 +5,24 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from services.chassis.effects import Dependence, Function, dependence
+from services.sqlguard.effects import Dependence, Function, dependence
 
 # SQLValueFunctionOp: CURRENT_DATE, then CURRENT_TIME, CURRENT_TIMESTAMP, LOCALTIME and LOCALTIMESTAMP, two of each.
 _CLOCK_VALUES = frozenset(range(9))
 # Literals that PostgreSQL reads as a moment relative to its own: 'today', 'tomorrow 12:00'.
 _CLOCK_LITERAL = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)(?:\s[^']*)?'(?!')", re.IGNORECASE)
+
+
+# What PostgreSQL may read as a moment of its own clock while it reads the text, however it is written: in the tree it
+# is a constant like any other. Escapes and literals in several lines may spell it too.
+_MAY_BE_MOMENT = re.compile(
+    r"(?<![a-z])(?:now|today|tomorrow|yesterday)(?![a-z]|\s*\()|\\|u&'|'\s*\n\s*'", re.IGNORECASE
+)
+
+
+def may_hold_moments(sql: str) -> bool:
+    """Whether a constant of the tree may be the moment at which the text was read."""
+    return _MAY_BE_MOMENT.search(sql) is not None
 
 
 class Depends(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What stands in a partition of `deltas`: the last state of each query, and the requests that were answered."""
+"""The content of a partition of `deltas`: the last state of each query, and the answered requests."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ REMEMBERED_ANSWERS = 100_000
 
 
 class Answered:
-    """Requests that need no second answer; the oldest are forgotten."""
+    """Ids of requests that were answered; the oldest are dropped."""
 
     def __init__(self, requests: Iterable[bytes] = ()) -> None:
         self._requests: OrderedDict[bytes, None] = OrderedDict.fromkeys(requests)
@@ -68,9 +68,18 @@ class Emitted:
             return
         known = self.states.get(delta.query_id)
         verdict = judge(known.standing if known else None, delta)
-        if verdict is Verdict.DROP:
+        if verdict is Verdict.DROP and not (known and _tells_rows(known, delta)):
             return
         self.states[delta.query_id] = _after(known, delta, verdict)
+
+
+def _tells_rows(known: State, delta: Delta) -> bool:
+    """Whether the delta has the rows of a state of which only the position is known.
+
+    A result may change before its first reader gets it: then a NET is written before the first FULL.
+    """
+    is_unknown = known.rows is None and not known.is_error
+    return is_unknown and delta.kind == DELTA_KIND_FULL and standing_after(delta) == known.standing
 
 
 def _after(known: State | None, delta: Delta, verdict: Verdict) -> State:

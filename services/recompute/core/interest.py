@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from proto.pgoutput.messages import ABSENT
-from proto.streams.changes import RowChanged
-from services.recompute.core.live import LiveTemplate
+from proto.streams.changes import ChangeUnwritable, RowChanged, SchemaChanged, Truncated
+from services.recompute.core.live_query import LiveTemplate
 
 
 class Interest:
@@ -34,8 +34,8 @@ class Interest:
     def readers(self, oid: int) -> Iterable[LiveTemplate]:
         return [template for template, _ in self._readers.get(oid, {}).values()]
 
-    def tables(self) -> frozenset[int]:
-        return frozenset(self._readers)
+    def reads(self, oid: int) -> bool:
+        return oid in self._readers
 
     def concerned_by(self, events: Iterable[RowChanged]) -> Iterable[LiveTemplate]:
         """The templates that some of these changes concern; changes of one kind are looked at once."""
@@ -45,6 +45,20 @@ class Interest:
                 if changed is None or columns & changed:
                     concerned[template.id] = template
         return concerned.values()
+
+    def touched_by(
+        self, events: Iterable[RowChanged | Truncated | ChangeUnwritable | SchemaChanged]
+    ) -> dict[bytes, tuple[LiveTemplate, bool]]:
+        """The templates that the events of a commit concern, by id, and whether one of their tables was emptied."""
+        events = list(events)
+        rows = (event for event in events if isinstance(event, RowChanged))
+        touched = {template.id: (template, False) for template in self.concerned_by(rows)}
+        for event in events:
+            if not isinstance(event, RowChanged | SchemaChanged):
+                for template in self.readers(event.relation.oid):
+                    resets = isinstance(event, Truncated) or touched.get(template.id, (template, False))[1]
+                    touched[template.id] = (template, resets)
+        return touched
 
 
 def _changed_columns(event: RowChanged) -> frozenset[str] | None:

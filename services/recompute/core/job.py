@@ -1,4 +1,4 @@
-"""What a worker asks Spark, and what comes back."""
+"""Evaluation jobs for Spark, and their answers."""
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ class Job(Struct, frozen=True, kw_only=True):
     plan: Plan
     settings: TextSettings
     tuples: tuple[ResultRow, ...]
-    # What now() means, in microseconds since 1970.
+    # The value of now(), in microseconds since 1970.
     moment_us: int
 
 
@@ -21,6 +21,9 @@ class Failed(Struct, frozen=True):
     """Spark has no answer for this template, or for one tuple of it; PostgreSQL is to be asked."""
 
     reason: str
+    # It was ended by a deadline, and whether no other template was in its job.
+    is_overdue: bool = False
+    was_alone: bool = True
 
 
 class Rows(Struct, frozen=True):
@@ -30,6 +33,8 @@ class Rows(Struct, frozen=True):
     """
 
     found: tuple[list[tuple[ResultRow, ResultRow]] | Failed, ...]
+    # The time of the longest job that it was in.
+    took_s: float = 0.0
 
 
 class Signed(Struct, frozen=True):

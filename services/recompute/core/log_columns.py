@@ -1,15 +1,15 @@
-"""How rows of the log become rows of a table."""
+"""Maps the columns of the log's rows to the columns of a table."""
 
 from operator import itemgetter
 
 from proto.pgoutput.messages import ABSENT, Relation, Row
 from proto.rows import ResultRow
 from services.recompute.core.catalog import Table
-from services.recompute.core.changed import Diverged
+from services.recompute.core.row_changes import Diverged
 
 
-class Shape:
-    """For one shape that the log gives a relation: where each column of the table stands in its rows."""
+class LogColumns:
+    """Where each column of the table is in rows of one description of the relation in the log."""
 
     def __init__(self, table: Table, relation: Relation) -> None:
         places = {column.name: place for place, column in enumerate(relation.columns)}
@@ -28,18 +28,18 @@ class Shape:
         return logged if self._is_same else tuple([logged[place] for place in self._places])
 
 
-class Shapes:
-    """The shapes of one table, by the relation that a change names."""
+class LogColumnsByRelation:
+    """The mapping for the latest description of a table's relation."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
         self._relation: Relation | None = None
-        self._shape: Shape | None = None
+        self._columns: LogColumns | None = None
 
-    def of(self, relation: Relation) -> Shape:
-        if self._shape is None or (relation is not self._relation and relation != self._relation):
-            self._shape, self._relation = Shape(self._table, relation), relation
-        return self._shape
+    def of(self, relation: Relation) -> LogColumns:
+        if self._columns is None or (relation is not self._relation and relation != self._relation):
+            self._columns, self._relation = LogColumns(self._table, relation), relation
+        return self._columns
 
 
 def known(row: Row) -> ResultRow:

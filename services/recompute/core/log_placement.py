@@ -1,4 +1,4 @@
-"""Where in the log an answer of PostgreSQL stands: behind the commits that its snapshot sees."""
+"""Finds the position in the log of an answer of PostgreSQL: behind the commits that its snapshot sees."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -25,7 +25,7 @@ class Seeing(Protocol):
 
 
 def place(concerns: Sequence[Concern], snapshot: Seeing) -> int | None:
-    """How many leading concerns the answer contains and no other; None if it stands at no place: run again.
+    """How many of the first commits the answer contains; None if it contains a later one without an earlier: run again.
 
     Commits are in the log before they are seen, for long if they wait for a standby, so a snapshot may see a later one
     and miss an earlier one. The concerns must reach at least to a barrier that was emitted after the run.

@@ -1,4 +1,4 @@
-"""The rows of a table without a key that came and went since its base was taken."""
+"""Changes on top of the base of a table without a key."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,11 +6,11 @@ from proto.pgoutput.messages import Row
 from proto.rows import ResultRow
 from proto.streams.changes import RowChanged, Truncated
 from services.recompute.core.catalog import Table
-from services.recompute.core.changed import Changes, Diverged
-from services.recompute.core.shape import Shapes, known
+from services.recompute.core.log_columns import LogColumnsByRelation, known
+from services.recompute.core.row_changes import Changes, Diverged
 
 
-class Counted:
+class MultisetOverlay:
     """How many more or fewer of each row there are than in the base.
 
     Rows of which there are fewer must be counted in the base once (`unresolved`, `resolve`): then all of the base's are
@@ -19,7 +19,7 @@ class Counted:
 
     def __init__(self, table: Table) -> None:
         self._name = f"{table.schema}.{table.name}"
-        self._shapes = Shapes(table)
+        self._log_columns = LogColumnsByRelation(table)
         self._weights: dict[ResultRow, int] = {}
         self._in_base: dict[ResultRow, int] = {}
         self._net: dict[ResultRow, int] = {}
@@ -47,7 +47,7 @@ class Counted:
             self._frozen = None
             self.hides_base = self._emptied = True
             return
-        shape = self._shapes.of(event.relation)
+        shape = self._log_columns.of(event.relation)
         if event.operation != "insert":
             if event.before is None or not shape.is_whole:
                 raise Diverged(f"a change of {self._name}, which has no key, has no old row")
@@ -69,11 +69,11 @@ class Counted:
                 raise Diverged(f"a row of {self._name} went that is not in the replica")
 
     def hidden(self) -> list[ResultRow]:
-        """Rows of which the base shows none any more."""
+        """Rows that are hidden in the base."""
         return [row for row, weight in self._weights.items() if weight < 0]
 
     def added(self) -> list[ResultRow]:
-        """Rows that stand beside what the base shows, each as often as it is there."""
+        """Rows in addition to the base, each as often as it occurs."""
         rows: list[ResultRow] = []
         for row, weight in self._weights.items():
             count = weight if weight > 0 else self._in_base.get(row, 0) + weight
@@ -83,15 +83,15 @@ class Counted:
     def changes(self) -> Changes:
         return Changes([], list(self._net.items()), self._emptied)
 
-    def told(self) -> None:
+    def clear_changes(self) -> None:
         self._net, self._emptied = {}, False
 
     def freeze(self) -> None:
-        """From now on remember what changes on top of the rows that are being made the new base."""
+        """Record changes from now on separately, while the present rows are made the new base."""
         self._frozen = dict(self._weights)
 
     def rebase(self) -> bool:
-        """The rows of the moment of `freeze` are the base now; false if a TRUNCATE since then has made them void."""
+        """The rows at the time of `freeze` are the base now; false if a TRUNCATE came since then."""
         frozen, self._frozen = self._frozen, None
         if frozen is None:
             return False

@@ -1,4 +1,4 @@
-"""The rows of a table with a key that changed since its base was taken."""
+"""Changes on top of the base of a table with a key."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,8 +6,8 @@ from proto.pgoutput.messages import ABSENT, Row
 from proto.rows import ResultRow
 from proto.streams.changes import RowChanged, Truncated
 from services.recompute.core.catalog import Table
-from services.recompute.core.changed import Changes, Diverged
-from services.recompute.core.shape import KeyOf, Shapes, known
+from services.recompute.core.log_columns import KeyOf, LogColumnsByRelation, known
+from services.recompute.core.row_changes import Changes, Diverged
 
 
 class Overlay:
@@ -19,7 +19,7 @@ class Overlay:
 
     def __init__(self, table: Table, key: tuple[int, ...]) -> None:
         self._name = f"{table.schema}.{table.name}"
-        self._shapes, self.key_of = Shapes(table), KeyOf(key)
+        self._log_columns, self.key_of = LogColumnsByRelation(table), KeyOf(key)
         self._key = frozenset(key)
         self._rows: dict[ResultRow, Row | None] = {}
         self._origins: dict[ResultRow, ResultRow] = {}
@@ -27,7 +27,7 @@ class Overlay:
         self._emptied = False
         # Keys that changed since the overlay was frozen, None if it is not.
         self._since: set[ResultRow] | None = None
-        # Nothing of the base shows any more.
+        # The whole base is hidden.
         self.hides_base = False
         self.version = 0
 
@@ -45,7 +45,7 @@ class Overlay:
         if isinstance(event, Truncated):
             self._empty()
             return
-        shape = self._shapes.of(event.relation)
+        shape = self._log_columns.of(event.relation)
         before = None if event.before is None else shape.row(event.before)
         after = None if event.after is None else shape.row(event.after)
         if event.operation != "insert" and not self._key <= shape.identity:
@@ -77,11 +77,11 @@ class Overlay:
         self._origins.clear()
 
     def hidden(self) -> list[ResultRow]:
-        """Keys that the base does not show any more."""
+        """Keys that are hidden in the base."""
         return list(self._rows)
 
     def added(self) -> list[ResultRow]:
-        """Rows that stand beside what the base shows."""
+        """Rows in addition to the base."""
         return [known(row) for row in self._rows.values() if row is not None]
 
     def changes(self) -> Changes:
@@ -89,16 +89,16 @@ class Overlay:
         came = [(known(row), 1) for _, row in rows if row is not None]
         return Changes(list(self._changed), came, self._emptied)
 
-    def told(self) -> None:
+    def clear_changes(self) -> None:
         self._changed, self._emptied = {}, False
 
     def freeze(self) -> None:
-        """From now on remember what changes on top of the rows that are being made the new base."""
+        """Record changes from now on separately, while the present rows are made the new base."""
         assert not self._origins
         self._since = set()
 
     def rebase(self) -> bool:
-        """The rows of the moment of `freeze` are the base now; false if a TRUNCATE since then has made them void."""
+        """The rows at the time of `freeze` are the base now; false if a TRUNCATE came since then."""
         since, self._since = self._since, None
         if since is None:
             return False

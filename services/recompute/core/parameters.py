@@ -1,4 +1,4 @@
-"""Values of parameters: those whose text is what PostgreSQL itself would print need not be asked about."""
+"""Parameter values in canonical form, without asking PostgreSQL where the given text already is canonical."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ _KNOWN: Mapping[str, Callable[[bytes], bool]] = {
 
 
 def canonical(types: Sequence[PgType], values: ResultRow) -> ResultRow | None:
-    """The values, if all of them are PostgreSQL's own print; None if it must be asked."""
+    """The values if all are in the form that PostgreSQL prints; None if PostgreSQL must be asked."""
     for type_, value in zip(types, values, strict=True):
         if value is None:
             continue

@@ -1,6 +1,6 @@
-"""How a template is kept: the strategy, what it reads, and the Spark SQL that it runs.
+"""The plan of a template: its strategy, what it reads, and the Spark SQL that it runs.
 
-Spark SQL here names its inputs by tokens that `outbound/evaluation.py` puts names and values in for:
+Spark SQL here names its inputs by tokens, which `outbound/spark/evaluation.py` replaces by names and values:
 
     ⟦t:16384⟧   the table with that oid, its columns called c0, c1 … by their place in catalog.Table.columns,
                 stored as core/storage.py says
@@ -85,6 +85,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     on_timer: bool = False
     reads: tuple[Read, ...] = ()
     depends_on: frozenset[int] = frozenset()
+    # It calls functions that did not come with PostgreSQL, and these may call others by their names.
+    calls_strangers: bool = False
     parameter_types: tuple[PgType, ...] = ()
     row_local: RowLocal | None = None
     full: Full | None = None

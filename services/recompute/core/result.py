@@ -1,4 +1,4 @@
-"""The result of one query, and the deltas that tell how it went on."""
+"""The result of one query, and the deltas that describe its changes."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from proto.tidewire.v1.deltas_pb2 import (
 
 
 class Position(Struct, frozen=True, order=True):
-    """Behind a commit: its LSN, and its time, which stands for now()."""
+    """A position behind a commit: its LSN, and the time that now() has there."""
 
     lsn: Lsn
     moment_us: int
@@ -38,7 +38,7 @@ NOWHERE = Position(Lsn(0), 0)
 
 
 class State(Struct, frozen=True):
-    """What readers of a query were told last; rows are None if they are not known, or if it was an error."""
+    """The last published state of a query; rows are None if they are not known, or if it was an error."""
 
     standing: Standing
     rows: Counter[ResultRow] | None
@@ -47,7 +47,7 @@ class State(Struct, frozen=True):
     state_hash: bytes = EMPTY
 
     def next_position(self, position: Position) -> Position:
-        """The position, or the next one behind this state: one that does not stand behind it would be dropped."""
+        """The position, or the first one behind this state: readers drop a delta that is not behind it."""
         return max(position, Position(self.standing.lsn, self.standing.moment_us + 1))
 
 
@@ -72,7 +72,7 @@ class Result:
         self.position = NOWHERE
 
     def begin(self, rows: Sequence[ResultRow], position: Position, told: State | None) -> Iterator[Delta]:
-        """The first rows, and what readers who were told something before have to learn."""
+        """Set the first rows; yields the deltas for readers that know an earlier state."""
         self.rows = Counter(rows)
         self._hash = shifted(EMPTY, self.rows.items())
         self._order = None if self._order is None else list(rows)
@@ -90,7 +90,7 @@ class Result:
         yield from self._moved(came_from, _net(told.rows, self.rows))
 
     def replace(self, rows: Sequence[ResultRow], position: Position) -> Iterator[Delta]:
-        """The whole result at a later commit; a pure change of order is told as a whole result."""
+        """Replace the rows at a later commit; if only the order changed, the whole result is sent."""
         after = Counter(rows)
         net = _net(self.rows, after)
         reordered = self._order is not None and self._order != list(rows)
@@ -102,7 +102,7 @@ class Result:
             yield from self._full(came_from, FULL_REASON_REORDERED)
 
     def change(self, net: Mapping[ResultRow, int], position: Position) -> Iterator[Delta]:
-        """Rows came and went; nothing is told if none did."""
+        """Add and remove rows; yields nothing for no change."""
         if not net:
             return
         for row, weight in net.items():
@@ -114,19 +114,19 @@ class Result:
         yield from self._moved(came_from, net)
 
     def progress(self, position: Position) -> Iterator[Delta]:
-        """The state is the same at a later commit, and readers must stand there to go on with others."""
+        """Move the position on without a change of rows, so that old and new readers are at the same place."""
         if position.lsn > self.position.lsn:
-            # The moment that the rows were computed for stays: it is part of what they are.
+            # The value of now() stays the one that the rows were computed with.
             came_from, self.position = self.position, Position(position.lsn, self.position.moment_us)
             yield from self._moved(came_from, {})
 
     def whole(self) -> Iterator[Delta]:
-        """The result for one who has nothing."""
+        """The whole result, for a reader without a state."""
         return self._full(NOWHERE, FULL_REASON_FIRST)
 
     @property
     def state(self) -> State:
-        """What readers know now."""
+        """The state that readers have after all deltas so far."""
         standing = Standing(self._history, self.position.lsn, self.position.moment_us)
         return State(standing, Counter(self.rows), columns_key(self._columns), state_hash=self._hash)
 
@@ -151,7 +151,7 @@ class Result:
         return cut(delta, self.rows.items() if self._order is None else ((row, 1) for row in self._order))
 
     def _behind(self, position: Position) -> Position:
-        """The position, or the next one behind ours: PostgreSQL may be asked twice at the same commit."""
+        """The position, or the first one behind ours: PostgreSQL may be asked twice at the same commit."""
         return max(position, Position(self.position.lsn, self.position.moment_us + 1))
 
     def _delta(self, came_from: Position) -> Delta:
@@ -186,10 +186,10 @@ def error_delta(query_id: bytes, history: int, position: Position, sqlstate: str
 
 
 def failed_at(error: Delta) -> State:
-    """What readers know after an error."""
+    """The state of readers after an error."""
     return State(Standing(error.history, Lsn(error.to_lsn), error.moment_us), None, (), is_error=True)
 
 
 def columns_key(columns: Iterable[ResultColumn]) -> tuple[bytes, ...]:
-    """Columns that can be compared."""
+    """The columns in a form that can be compared."""
     return tuple(column.SerializeToString(deterministic=True) for column in columns)

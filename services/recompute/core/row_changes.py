@@ -1,4 +1,4 @@
-"""What became of a table's rows since its readers were last told."""
+"""Net row changes of a table since the last tick."""
 
 from msgspec import Struct
 
@@ -6,13 +6,13 @@ from proto.rows import ResultRow
 
 
 class Diverged(Exception):
-    """A change does not fit the rows that are held: the table must be taken anew."""
+    """A change does not fit the rows of the replica: the table must be loaded again."""
 
 
 class Changes(Struct, frozen=True):
-    """`keys` of the rows that changed, of tables held by a key; `rows` that came (+) and, of multisets, that went (−).
+    """`keys` of changed rows (tables with a key), and `rows` added (+1) or, in tables without a key, removed (−1).
 
-    `emptied`: all that was there before is gone, and the rest is what came after.
+    `emptied`: the table was truncated; `rows` are those added since.
     """
 
     keys: list[ResultRow]

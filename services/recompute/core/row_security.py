@@ -32,7 +32,7 @@ class Visible(Struct, frozen=True):
 
 
 def visible(policies: Iterable[Policy], *, role: str, settings: Mapping[str, str]) -> Visible:
-    """Of the policies that bind a reader: the permissive ones open, none opens nothing; the restrictive ones close."""
+    """One condition for all policies: any permissive one (none: no rows) and every restrictive one."""
     found = list(policies)
     opening = [f"({policy.condition})" for policy in found if policy.is_permissive]
     closing = [f"({policy.condition})" for policy in found if not policy.is_permissive]

@@ -1,4 +1,4 @@
-"""How a PostgreSQL value is held in Spark: its type there, the ways in, and the canonical text on the way out."""
+"""How PostgreSQL values are stored in Spark: types, conversions from the log's text, and canonical text back."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ _DATE = re.compile(r"(\d{4,7})-(\d\d)-(\d\d)( BC)?")
 
 
 class Unstorable(Exception):
-    """A value that PostgreSQL has and the Spark type has not: its table is left to PostgreSQL."""
+    """A value that the Spark type cannot represent: its table is left to PostgreSQL."""
 
     def __init__(self, type: PgType, detail: str) -> None:
         super().__init__(f"a value of type {type.name} cannot be held: {detail}")
@@ -102,26 +102,18 @@ def is_key_fit(t: PgType) -> bool:
     return t.name in _KEYS_AS_TEXT or (t.name in _TYPED and t.name not in ("float4", "float8"))
 
 
-def copied(column_sql: str, t: PgType) -> str:
-    """The expression in COPY's SELECT whose CSV pyarrow reads as `arrow_type`."""
-    if t.kind != "b":
-        return column_sql
-    if t.name == "bool":
-        return f"{column_sql}::pg_catalog.int4"
-    if t.name == "date":
-        days = f"{column_sql} - '2000-01-01'::pg_catalog.date"
-        return _finite(column_sql, days, DATE_INFINITY, DATE_MINUS_INFINITY)
-    if t.name in ("timestamp", "timestamptz"):
-        epoch = "'2000-01-01 00:00:00+00'::pg_catalog." + t.name
-        # Through the interval: extract(epoch) of a timestamp itself rounds near the end of the range.
-        moment = f"(extract(epoch from {column_sql} - {epoch}) * 1000000)::pg_catalog.int8"
-        return _finite(column_sql, moment, MOMENT_INFINITY, MOMENT_MINUS_INFINITY)
-    return column_sql
+def csv_type(t: PgType) -> pa.DataType:
+    """What a CSV reader makes of the log's text; `arrow_values` makes the rest of it."""
+    return pa.string() if t.kind == "b" and t.name in ("date", "timestamp", "timestamptz") else arrow_type(t)
 
 
 def arrow_column(t: PgType, texts: Sequence[bytes | None]) -> pa.Array:
     """The values of a column from the log's text."""
-    column = pa.array(texts, pa.binary()).cast(pa.string())
+    return arrow_values(t, pa.array(texts, pa.binary()).cast(pa.string()))
+
+
+def arrow_values(t: PgType, column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The values of a column of the log's text."""
     wanted = arrow_type(t)
     if pa.types.is_string(wanted):
         return column
@@ -199,13 +191,6 @@ def _days(year: int, month: int, day: int, *, is_bc: bool) -> int:
     astronomical = 1 - year if is_bc else year
     cycles, within = divmod(astronomical - 2000, 400)
     return date(2000 + within, month, day).toordinal() - EPOCH_DAY + cycles * _CYCLE_DAYS
-
-
-def _finite(column_sql: str, finite: str, infinity: int, minus_infinity: int) -> str:
-    return (
-        f"CASE WHEN pg_catalog.isfinite({column_sql}) THEN {finite} "
-        f"WHEN {column_sql} = 'infinity' THEN {infinity} WHEN {column_sql} IS NOT NULL THEN {minus_infinity} END"
-    )
 
 
 def _compared(column: pa.Array, true: str) -> pa.Array:

@@ -1,55 +1,87 @@
-"""What readers are told: deltas, whole results for those who asked, and errors."""
+"""Publishes deltas, whole results for requests, and errors."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from proto.rows import ResultRow
 from proto.tidewire.v1.deltas_pb2 import Delta
-from services.chassis.postgres import PostgresUnreachable
 from services.recompute.core.emitted import Answered
-from services.recompute.core.live import Failure, LiveQuery, Request
-from services.recompute.core.result import Position, error_delta, failed_at
+from services.recompute.core.live_query import Failure, LiveQuery, Request
+from services.recompute.core.result import Position, error_delta
+from services.recompute.errors import is_of_the_process
+from services.recompute.flow.failures import Failures, failure_of
+from services.recompute.flow.own_barriers import OwnBarriers
 from services.recompute.inbound.changes import CommitLog
 from services.recompute.metrics import Metrics
 from services.recompute.outbound.deltas import Deltas
 
 
-class Telling:
-    """Writes to `deltas` in the name of the queries."""
+class Publisher:
+    """Writes to `deltas` what the readers of each query have to know."""
 
     def __init__(
         self,
         deltas: Deltas,
-        log: CommitLog,
+        commit_log: CommitLog,
         metrics: Metrics,
+        failures: Failures,
         *,
-        emit_barrier: Callable[[], str],
+        own_barriers: OwnBarriers,
         barrier_wait_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._deltas, self._log, self._metrics = deltas, log, metrics
-        self._emit_barrier, self._barrier_wait_s, self._clock = emit_barrier, barrier_wait_s, clock
+        self._deltas, self._commit_log, self._metrics, self._failures = deltas, commit_log, metrics, failures
+        self._own_barriers, self._barrier_wait_s, self._clock = own_barriers, barrier_wait_s, clock
         self.answered = Answered()
+        # Called with each query whose result was told.
+        self.on_result: Callable[[LiveQuery], None] = lambda live: None
 
-    def tell(self, deltas: Iterable[Delta]) -> None:
-        self._metrics.deltas.inc(self._deltas.append(deltas))
+    def publish(self, live: LiveQuery, deltas: Iterable[Delta]) -> bool:
+        """Write the deltas of a query; false if they cannot be written: then an error is published instead."""
+        try:
+            written = self._deltas.append(deltas)
+        except Exception as error:
+            if is_of_the_process(error):
+                raise
+            self._unsent(live, error)
+            return False
+        self._metrics.deltas.inc(written)
+        if written:
+            self.on_result(live)
+        return True
+
+    def publish_rows(self, live: LiveQuery, rows: Sequence[ResultRow], position: Position) -> bool:
+        """Write how the result becomes these rows, or begins with them; false if that cannot be written."""
+        if live.result is not None:
+            return self.publish(live, live.result.replace(rows, position))
+        result = live.new_result(self._commit_log.history)
+        is_published = self.publish(live, result.begin(rows, position, live.told))
+        if is_published:
+            live.result_begun()
+        return is_published
 
     def fail(self, live: LiveQuery, failure: Failure, at: Position | None = None) -> None:
         """The query has no result for now; those who had one learn why, once. `at`: the data that it fails on."""
-        live.failure_at = at
-        if failure.same_as(live.failure):
-            return
-        live.suspend()
-        live.failure = failure
-        if live.told is not None:
-            error = self._error(live, failure, at or self._log.position)
-            self.tell([error])
-            live.told = failed_at(error)
+        if live.fail(failure, at) and live.told is not None:
+            error = self._error(live, failure, at or self._commit_log.position)
+            self._metrics.deltas.inc(self._deltas.append([error]))
+            live.error_told(error)
 
-    def answer(self, live: LiveQuery, *, is_current: bool) -> None:
-        """Whole results for those who asked and whose barrier the log has passed.
+    def answer(self, live: LiveQuery, *, is_current: bool) -> bool:
+        """Answer the requests whose barrier the log has passed; false if an answer cannot be written.
 
         `is_current`: the result is the state at the place where the log stands.
         """
+        try:
+            self._answer(live, is_current=is_current)
+        except Exception as error:
+            if is_of_the_process(error):
+                raise
+            self._unsent(live, error)
+            return False
+        return True
+
+    def _answer(self, live: LiveQuery, *, is_current: bool) -> None:
         for request_id, request in list(live.requests.items()):
             barrier_lsn = self._barrier_lsn(request)
             if live.failure is not None:
@@ -58,45 +90,49 @@ class Telling:
                     continue
                 error = self._error(live, live.failure, at)
                 self._metrics.deltas.inc(self._deltas.answer(request.wanted, [error]))
-                # Whoever stands at an error is told the next good state.
-                live.told = failed_at(error)
+                live.error_told(error)
             elif live.result is None or barrier_lsn is None:
                 continue
             elif is_current:
-                # Readers who stand at an earlier commit must be able to go on together with this one.
-                self.tell(live.result.progress(self._log.position))
+                # Move readers at an earlier commit to this one, so that all continue from the same position.
+                self._metrics.deltas.inc(self._deltas.append(live.result.progress(self._commit_log.position)))
                 self._metrics.deltas.inc(self._deltas.answer(request.wanted, live.result.whole()))
             elif live.result.position.lsn >= barrier_lsn:
                 self._metrics.deltas.inc(self._deltas.answer(request.wanted, live.result.whole()))
             else:
                 continue
-            del live.requests[request_id]
+            live.request_answered(request_id)
             self.answered.add(request_id)
+            if live.failure is None:
+                self.on_result(live)
+
+    def _unsent(self, live: LiveQuery, error: Exception) -> None:
+        """A part may have been sent, so that the readers' state is unknown: publish an error behind it."""
+        self._failures.note("publish", live.template, repr(error))
+        live.lose_track(self._commit_log.history)
+        self.fail(live, failure_of(error))
 
     def _barrier_lsn(self, request: Request) -> int | None:
-        """Where the barrier of the request, or one behind it, stands in the log; None while it does not."""
+        """The LSN of the request's barrier, or of a later one of our own; None until one has passed."""
         if not request.wanted.barrier_id:
             return 0
-        barriers = self._log.barriers
+        barriers = self._commit_log.barriers
         found = barriers.get(request.wanted.barrier_id) or barriers.get(request.own_barrier or "")
         if found is None and request.own_barrier is None and self._clock() - request.since_s > self._barrier_wait_s:
-            # It may have passed before we began to read; one that we emit now is behind it in any case.
-            try:
-                request.own_barrier = self._emit_barrier()
-            except PostgresUnreachable:
-                request.since_s = self._clock()
+            # It may have passed before we began to read; one that we write now is behind it in any case.
+            self._own_barriers.want(request)
         return found
 
     def _fails_at(self, live: LiveQuery, barrier_lsn: int | None, *, is_current: bool) -> Position | None:
-        """Where one who asked for the state behind a barrier is told the failure; None: the data may have recovered."""
+        """The position at which a request gets the failure as its answer; None if later data may be without it."""
         if live.failure_at is None:
-            return self._log.position
+            return self._commit_log.position
         if barrier_lsn is None:
             return None
         if live.is_by_postgres and is_current:
-            return self._log.position
+            return self._commit_log.position
         return live.failure_at if live.failure_at.lsn >= barrier_lsn else None
 
     def _error(self, live: LiveQuery, failure: Failure, at: Position) -> Delta:
         position = at if live.told is None else live.told.next_position(at)
-        return error_delta(live.id, self._log.history, position, failure.sqlstate, failure.message)
+        return error_delta(live.id, self._commit_log.history, position, failure.sqlstate, failure.message)

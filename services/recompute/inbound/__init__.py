@@ -1,1 +1,1 @@
-"""What wakes recompute."""
+"""What recompute reads: queries and changes."""

@@ -1,8 +1,7 @@
-"""The log as the worker reads it: whole commits, barriers, and where it stands."""
+"""Reads `changes`: whole commits, barriers, and the position in the log."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -17,15 +16,14 @@ from proto.streams.changes import (
     SchemaChanged,
     Truncated,
 )
-from services.chassis.changes import ChangesFollower
+from services.changelog.follower import ChangesFollower
 from services.recompute.core.commits import Commits
 from services.recompute.core.result import Position
 from services.recompute.core.schema_marks import SchemaMark, read_mark
+from services.recompute.inbound.open_transaction import MOST_BYTES, OpenTransaction, TableEvent
 
 REMEMBERED_BARRIERS = 10_000
 CATCH_UP_WAIT_S = 0.2
-
-TableEvent: TypeAlias = RowChanged | Truncated | ChangeUnwritable | SchemaChanged
 
 
 class Commit(Struct, frozen=True):
@@ -43,14 +41,20 @@ class Commit(Struct, frozen=True):
 
 
 class CommitLog:
-    """Follows `changes` and hands out transactions when they are whole."""
+    """Follows `changes` and yields whole transactions, with the rows of those tables only that queries read."""
 
-    def __init__(self, follower: ChangesFollower) -> None:
-        self._follower = follower
-        self._open: list[TableEvent] = []
+    def __init__(self, follower: ChangesFollower, *, most_bytes: int = MOST_BYTES) -> None:
+        self._follower, self._most_bytes = follower, most_bytes
+        self._is_read: Callable[[int], bool] = lambda oid: True
+        follower.is_read = lambda oid: self._is_read(oid)
+        self._open = self._opened()
         self.position = Position(Lsn(0), 0)
         self.commits = Commits()
         self.barriers: OrderedDict[str, int] = OrderedDict()
+
+    def keep_rows_of(self, is_read: Callable[[int], bool]) -> None:
+        """Keep only the rows of tables, by oid, that somebody reads."""
+        self._is_read = is_read
 
     @property
     def history(self) -> int:
@@ -58,7 +62,7 @@ class CommitLog:
 
     @property
     def reached(self) -> Lsn:
-        """All commits before it have come out."""
+        """All commits before this LSN have been read."""
         return self._follower.reader.committed_lsn
 
     @property
@@ -72,26 +76,31 @@ class CommitLog:
         return self._follower.offset
 
     def catch_up(self, while_waiting: Callable[[], None]) -> None:
-        """Read to the end that the log has now; only barriers and commits are remembered of it."""
+        """Read to the present end of the log; only barriers and commit ids of it are kept."""
         end = self._follower.end()
+        is_read, self._is_read = self._is_read, lambda oid: False
         while self._follower.offset < end:
             for _ in self.read(CATCH_UP_WAIT_S):
                 pass
             while_waiting()
+        self._is_read = is_read
 
     def read(self, timeout_s: float) -> Iterator[Commit | HistoryBegan]:
-        """The transactions that are at hand, or come within the timeout."""
+        """The transactions that have arrived, or arrive within the timeout."""
         for event in self._follower.read(timeout_s):
             if isinstance(event, HistoryBegan):
-                self._open = []
+                self._open = self._opened()
                 yield event
             else:
                 yield from self._take(event)
 
+    def _opened(self) -> OpenTransaction:
+        return OpenTransaction(lambda oid: self._is_read(oid), self._most_bytes)
+
     def _take(self, event: ChangeEvent) -> Iterator[Commit]:
         match event:
             case RowChanged() | Truncated() | ChangeUnwritable() | SchemaChanged():
-                self._open.append(event)
+                self._open.add(event)
             case BarrierPassed(barrier_id=barrier_id, commit_lsn=lsn):
                 self.barriers[barrier_id] = lsn
                 if len(self.barriers) > REMEMBERED_BARRIERS:
@@ -99,7 +108,7 @@ class CommitLog:
             case Committed():
                 before, self.position = self.position, Position(event.commit_lsn, event.commit_time_us)
                 self.commits.passed(event.xid)
-                events, self._open = tuple(self._open), []
+                events, self._open = self._open.events, self._opened()
                 yield Commit(self.position, event.xid, events, before)
             case _:
                 pass

@@ -1,14 +1,16 @@
-"""The topic `queries`: which partitions are ours, and which queries are in them."""
+"""Reads `queries`: the partitions of this worker, and the queries in them."""
 
 from collections.abc import Mapping
 from typing import TypeAlias
 
 from msgspec import Struct
+from structlog.typing import FilteringBoundLogger
 
 from proto.tidewire.v1.queries_pb2 import Query
 from proto.topics import QUERIES
 from services.chassis.kafka import GroupReader, Kafka, Partition
 from services.chassis.kafka.partitions import PartitionsReader
+from services.chassis.seal import Seal
 
 GROUP = "recompute"
 MESSAGES_A_READ = 500
@@ -45,10 +47,20 @@ QueriesEvent: TypeAlias = Gained | Lost | Wanted | Ended | Watched
 class Queries:
     """A member of the group. No offset is committed: whoever gains a partition reads its queries from the beginning."""
 
-    def __init__(self, kafka: Kafka, *, session_timeout_ms: int, worker_id: str | None, standby: bool) -> None:
+    def __init__(
+        self,
+        kafka: Kafka,
+        seal: Seal,
+        *,
+        session_timeout_ms: int,
+        worker_id: str | None,
+        standby: bool,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._decode = _Decode(seal, log)
         self._events: list[QueriesEvent] = []
         self._owned: set[int] = set()
-        self._others = OthersQueries(kafka) if standby else None
+        self._others = OthersQueries(kafka, self._decode) if standby else None
         self._reader = GroupReader(
             kafka,
             [QUERIES.name],
@@ -61,7 +73,7 @@ class Queries:
         )
 
     def read(self, timeout_s: float) -> list[QueriesEvent]:
-        """What is at hand: gains and losses first, then of each query the last that was said of it."""
+        """What has arrived: gained and lost partitions first, then the last record of each query."""
         messages = self._reader.read(MESSAGES_A_READ, timeout_s)
         events, self._events = self._events, []
         last: dict[bytes, QueriesEvent] = {}
@@ -70,7 +82,8 @@ class Queries:
             key, value = message.key(), message.value()
             assert key is not None
             if number in self._owned:
-                last[key] = Ended(key) if value is None else Wanted(number, _with_requests(QUERIES.decode(value), last))
+                query = self._decode(value)
+                last[key] = Ended(key) if query is None else Wanted(number, _with_requests(query, last))
         watched = [] if self._others is None else self._others.read(self._owned)
         return [*events, *last.values(), *watched]
 
@@ -99,8 +112,23 @@ class Queries:
         self._events.append(Lost(numbers))
 
 
+class _Decode:
+    """Decodes a record: a query, or None if it was deleted or not sealed by a registry of ours."""
+
+    def __init__(self, seal: Seal, log: FilteringBoundLogger) -> None:
+        self._seal, self._log = seal, log
+
+    def __call__(self, value: bytes | None) -> Query | None:
+        if value is None:
+            return None
+        if self._seal.holds(QUERIES, value):
+            return QUERIES.decode(value)
+        self._log.warning("query_dropped", reason="its seal is not ours", bytes=len(value))
+        return None
+
+
 def _with_requests(query: Query, last: Mapping[bytes, QueriesEvent]) -> Query:
-    """The query with the requests of the record before it too: a record names only so many, and a crowd may be more."""
+    """The query with the requests of its earlier record too: a record has room for a limited number."""
     before = last.get(query.query_id)
     if isinstance(before, Wanted):
         named = {one.request_id for one in query.snapshots}
@@ -111,18 +139,20 @@ def _with_requests(query: Query, last: Mapping[bytes, QueriesEvent]) -> Query:
 class OthersQueries:
     """All queries, whoever owns them: a warm standby keeps their plans and tables."""
 
-    def __init__(self, kafka: Kafka) -> None:
+    def __init__(self, kafka: Kafka, decode: "_Decode") -> None:
+        self._decode = decode
         self._reader = PartitionsReader(kafka, QUERIES.name, client_id=f"{GROUP}-standby")
         self._reader.add({number: self._reader.low_and_high(number)[0] for number in range(QUERIES.partitions)})
 
     def read(self, owned: set[int]) -> list[QueriesEvent]:
-        """What is at hand of the partitions that others own."""
+        """What has arrived of partitions that other workers own."""
         last: dict[bytes, QueriesEvent] = {}
         for message in self._reader.read(0):
             key, value, number = message.key(), message.value(), message.partition()
             assert key is not None
             if number not in owned:
-                last[key] = Ended(key) if value is None else Watched(QUERIES.decode(value))
+                query = self._decode(value)
+                last[key] = Ended(key) if query is None else Watched(query)
         return list(last.values())
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""What recompute touches."""
+"""What recompute calls: Spark, PostgreSQL, Kafka and files."""

@@ -1,7 +1,9 @@
-"""The topic `deltas`: our fence in each partition that we own, what stands before it, and what we append."""
+"""Writes `deltas`: fences the partitions that we own, reads what is before the fence, and appends."""
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import pyarrow as pa
 
 from proto.partitions import partition_of
 from proto.streams.fencing import Writer as Identity
@@ -12,14 +14,18 @@ from services.chassis.kafka import Kafka, Writer
 from services.chassis.kafka.partitions import PartitionsReader
 from services.recompute.core.emitted import Emitted
 from services.recompute.core.result import State
+from services.recompute.errors import RowTooLarge
 from services.recompute.outbound.emitted_checkpoints import EmittedCheckpoints, digest
 
 CLIENT_ID = "recompute"
 FENCE_WAIT_S = 1.0
 FLUSH_S = 10.0
-# A takeover reads so many records of a partition without a checkpoint, at most.
+# A checkpoint is due after this many records, which a takeover would have to read.
 RECORDS_A_CHECKPOINT = 5_000
 BYTES_A_CHECKPOINT = 16 * 1024 * 1024
+# The default record limit of brokers, less the envelope of `deliveries`; and the limit of our producer.
+RECORD_BYTES = 1_000_000
+LARGEST_UNPACKED_BYTES = 10_000_000
 
 
 class Written:
@@ -50,7 +56,7 @@ class Deltas:
         self._written: dict[int, Written] = {}
 
     def take_over(self, partitions: Iterable[int], history: int) -> dict[int, Emitted]:
-        """Fence these partitions, and give what stands before our fence in each."""
+        """Fence these partitions, and return the state before our fence in each."""
         reader = PartitionsReader(self._kafka, DELTAS.name, client_id=CLIENT_ID)
         try:
             bounds = {number: reader.low_and_high(number) for number in partitions}
@@ -70,11 +76,11 @@ class Deltas:
         return emitted
 
     def append(self, deltas: Iterable[Delta]) -> int:
-        """Tell all readers of a query; returns how many records it took."""
+        """Write deltas for all readers of a query; returns the number of records."""
         return sum(self._send(DeltaRecord(delta=delta), delta.query_id) for delta in deltas)
 
     def answer(self, wanted: SnapshotWanted, results: Iterable[Delta]) -> int:
-        """Tell one gateway the whole result that it asked for."""
+        """Write the whole result for the gateway that asked for it; returns the number of records."""
         return sum(
             self._send(
                 DeltaRecord(
@@ -97,7 +103,7 @@ class Deltas:
         return partition_of(query_id)
 
     def due_for_checkpoint(self) -> list[int]:
-        """The partitions in which so much was written that a takeover would read for long."""
+        """The partitions in which many records were written since the last checkpoint."""
         return [
             number
             for number, written in self._written.items()
@@ -105,7 +111,7 @@ class Deltas:
         ]
 
     def checkpoint(self, partition: int, states: dict[bytes, State], answered: Iterable[bytes]) -> None:
-        """Keep what readers of a partition know; `states` must contain all that was sent to it."""
+        """Write a checkpoint of what readers know; `states` must include everything sent to the partition."""
         if self._writer.flush(FLUSH_S):
             return  # Kafka does not take records now; the next turn tries again
         written = self._written[partition]
@@ -142,7 +148,7 @@ class Deltas:
         }
 
     def _digests(self, reader: PartitionsReader, offsets: Mapping[int, int]) -> dict[int, bytes]:
-        """Of the records at these offsets; the topic may be another one than that which a checkpoint was made of."""
+        """Digests of the records at these offsets, to see whether a checkpoint was made of this topic."""
         reader.add(offsets)
         try:
             ends = {number: offset + 1 for number, offset in offsets.items()}
@@ -182,6 +188,7 @@ class Deltas:
         partition = partition_of(query_id)
         record.epoch, record.writer = self._epochs[partition], self._number
         value, written = record.SerializeToString(), self._written[partition]
+        _check_size(value)
         written.records, written.bytes, written.last = written.records + 1, written.bytes + len(value), value
 
         def delivered(offset: int) -> None:
@@ -189,3 +196,12 @@ class Deltas:
 
         self._writer.send(value, key=query_id, partition=partition, on_delivered=delivered)
         return 1
+
+
+def _check_size(value: bytes) -> None:
+    """Raise RowTooLarge for a record that the broker would refuse: its refusal would end the process."""
+    if len(value) <= RECORD_BYTES:
+        return
+    packed = len(pa.compress(value, codec="lz4", asbytes=True)) if len(value) <= LARGEST_UNPACKED_BYTES else len(value)
+    if packed > RECORD_BYTES:
+        raise RowTooLarge(len(value), RECORD_BYTES)

@@ -1,4 +1,4 @@
-"""What readers were told, a file for each partition of `deltas`: a takeover need not read the topic from its start."""
+"""Checkpoints of what readers know, a file for each partition of `deltas`: a takeover reads only what follows."""
 
 import os
 from collections import Counter
@@ -25,7 +25,7 @@ class SavedState(Struct, frozen=True):
     state_hash: bytes
 
 
-class Checkpoint(Struct, frozen=True):
+class EmittedCheckpoint(Struct, frozen=True):
     """The states behind the record at `offset`, which is the one with this digest: another topic has another."""
 
     offset: int
@@ -48,7 +48,7 @@ class EmittedCheckpoints:
         self, partition: int, *, offset: int, value: bytes, states: dict[bytes, State], answered: Iterable[bytes]
     ) -> None:
         saved = {query_id.hex(): _saved(state) for query_id, state in states.items()}
-        made = msgspec.msgpack.encode(Checkpoint(offset, digest(value), saved, list(answered)))
+        made = msgspec.msgpack.encode(EmittedCheckpoint(offset, digest(value), saved, list(answered)))
         new = self._path(partition).with_suffix(".new")
         with new.open("wb") as file:
             file.write(made)
@@ -56,10 +56,10 @@ class EmittedCheckpoints:
             os.fsync(file.fileno())
         new.replace(self._path(partition))
 
-    def read(self, partition: int) -> Checkpoint | None:
-        """None if there is none, or none that can be read: the topic itself is the truth."""
+    def read(self, partition: int) -> EmittedCheckpoint | None:
+        """The checkpoint; None if there is none or it cannot be read, since the topic has everything."""
         try:
-            return msgspec.msgpack.decode(self._path(partition).read_bytes(), type=Checkpoint)
+            return msgspec.msgpack.decode(self._path(partition).read_bytes(), type=EmittedCheckpoint)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 

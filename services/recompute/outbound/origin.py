@@ -1,4 +1,4 @@
-"""Which database and which log rows came from: oids, positions and histories of others look alike."""
+"""Identifies database and log of a checkpoint: oids, positions and histories of others look alike."""
 
 import threading
 
@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 from proto.topics import CHANGES
 from services.chassis.kafka import Kafka
 from services.chassis.postgres import Postgres
-from services.recompute.inbound.copying import connection_for
+from services.recompute.outbound.postgres.table_copy import connection_for
 
 TIMEOUT_S = 30.0
 _DATABASE = """

@@ -1,4 +1,4 @@
-"""What the log has of one table since a checkpoint."""
+"""Reads the changes of one table since a checkpoint from the log."""
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ from proto.streams.changes import (
     SchemaChanged,
     Truncated,
 )
-from services.chassis.changes import FIRST_SEQ, ChangesFollower, SeqNotInLog
+from services.changelog.follower import FIRST_SEQ, ChangesFollower, SeqNotInLog
 from services.chassis.kafka import Kafka
 from services.recompute.core.catalog import Table
 from services.recompute.core.schema_marks import read_mark
@@ -38,11 +38,11 @@ class Replayed(Struct, frozen=True):
 
 
 class Unrepeatable(Exception):
-    """The log does not lead from the mark to its end any more."""
+    """The log does not have everything since the mark any more."""
 
 
 def replay(kafka: Kafka, mark: Mark, table: Table) -> Replayed:
-    """All of it that is in the log now."""
+    """The changes up to the present end of the log."""
     follower = ChangesFollower(kafka, client_id="recompute-replay")
     try:
         return _Replay(follower, mark, table).run()

@@ -1,4 +1,4 @@
-"""Bases of tables as Parquet, in a folder that outlives the process."""
+"""Checkpoints of tables: their base as Parquet, in a folder that outlives the process."""
 
 import os
 import shutil
@@ -15,11 +15,11 @@ from services.recompute.core.catalog import Column, Table
 
 DESCRIPTION = "checkpoint.json"
 ROWS = "rows"
-# Leftovers of a process that died while it wrote, and checkpoints that another one may still read.
+# Unfinished checkpoints of crashed processes, and old ones that another process may still read, are kept this long.
 STALE_S = 3600.0
 
 
-class Checkpoint(Struct, frozen=True, kw_only=True):
+class TableCheckpoint(Struct, frozen=True, kw_only=True):
     """The rows of a table behind the commit `lsn`; the log goes on from there at `next_seq`."""
 
     # The database and the log.
@@ -35,16 +35,16 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
         return (self.oid, self.columns, self.key) == (table.oid, table.columns, table.key)
 
 
-class Checkpoints:
+class TableCheckpoints:
     """One folder for each table, in it one for each checkpoint.
 
-    It is written under a name that nobody looks at and then renamed: whoever finds one finds it whole.
+    A checkpoint is written under a temporary name and then renamed, so that it is never seen half written.
     """
 
     def __init__(self, session: SparkSession, folder: Path) -> None:
         self._session, self._folder = session, folder
 
-    def write(self, checkpoint: Checkpoint, frame: DataFrame) -> Path:
+    def write(self, checkpoint: TableCheckpoint, frame: DataFrame) -> Path:
         home = self._folder / str(checkpoint.oid)
         home.mkdir(parents=True, exist_ok=True)
         name = f"{checkpoint.lsn:016x}-{uuid4().hex[:8]}"
@@ -60,7 +60,7 @@ class Checkpoints:
     def has_any(self, table: Table) -> bool:
         return bool(self._finished(table.oid))
 
-    def newest(self, table: Table, history: int, origin: str) -> tuple[Checkpoint, Path] | None:
+    def newest(self, table: Table, history: int, origin: str) -> tuple[TableCheckpoint, Path] | None:
         """The last one of the table as it is now, in the history that the log is in."""
         for path in self._finished(table.oid):
             checkpoint = _read(path)
@@ -88,9 +88,9 @@ class Checkpoints:
         return sorted((path for path in home.iterdir() if not path.name.startswith(".")), reverse=True)
 
 
-def _read(path: Path) -> Checkpoint | None:
+def _read(path: Path) -> TableCheckpoint | None:
     try:
-        return msgspec.json.decode((path / DESCRIPTION).read_bytes(), type=Checkpoint)
+        return msgspec.json.decode((path / DESCRIPTION).read_bytes(), type=TableCheckpoint)
     except (OSError, msgspec.DecodeError):
         return None
 

@@ -1,9 +1,9 @@
-"""`python -m services.recompute.archive`: keeps Spark's classes ready to be mapped, for a start in half the time."""
+"""`python -m services.recompute.tools.archive`: keeps Spark's classes mapped, for a start in half the time."""
 
 import os
 from pathlib import Path
 
-from services.recompute.outbound.session import ARCHIVE, Spark
+from services.recompute.outbound.spark.session import ARCHIVE, Spark
 from services.recompute.settings import Recompute
 
 JVM_END_S = 300.0

@@ -2,12 +2,9 @@
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
-from services.recompute.core.catalog import Collation, PgType
-from services.recompute.core.dialect.ordering import SortKey
-from services.recompute.core.dialect.scope import Block
-from services.recompute.core.dialect.typed import TEXT, Typed, Untranslatable
+from services.recompute.core.catalog import PgType
+from services.recompute.core.sql.ordering import SortKey
+from services.recompute.core.sql.typed import Typed, Untranslatable
 from services.recompute.core.storage import quoted
 
 # The array types whose elements print as Spark's text of them, or need no more than quotes.
@@ -22,13 +19,6 @@ def listed(text: str, separator: str, keys: Sequence[SortKey], *, is_distinct: b
         by.append(f"{text} ASC NULLS LAST")
     distinct = "DISTINCT " if is_distinct else ""
     return f"listagg({distinct}{text}, {quoted(separator)}) WITHIN GROUP (ORDER BY {', '.join(by)})"
-
-
-def string_type(typed: Typed, block: Block) -> PgType:
-    if typed.type.name not in ("text", "varchar"):
-        raise Untranslatable(f"string_agg of {typed.type.name}")
-    collation = typed.type.collation
-    return replace(TEXT, collation=block.collation if collation is Collation.NONE else collation)
 
 
 def array_text(typed: Typed) -> tuple[str, PgType]:

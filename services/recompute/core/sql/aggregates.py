@@ -1,18 +1,18 @@
-"""The aggregate functions."""
+"""The aggregates, by their oids."""
 
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlglot import exp
 
+from services.recompute.core.catalog import PgType
 from services.recompute.core.certainty import tells_apart
-from services.recompute.core.dialect.aggregates_lists import array_text, listed, string_type
-from services.recompute.core.dialect.forms import equality_key, is_one_text, ordering_key
-from services.recompute.core.dialect.numerics import NARROW, as_decimal, digits_of, numeric_text, scale_sql
-from services.recompute.core.dialect.ordering import check_distinct, sort_key
-from services.recompute.core.dialect.scope import DIALECT, Block, is_aggregate, place_of
-from services.recompute.core.dialect.typed import (
+from services.recompute.core.sql.aggregated_lists import array_text, listed
+from services.recompute.core.sql.block import Block
+from services.recompute.core.sql.forms import equality_key, is_one_text, ordering_key
+from services.recompute.core.sql.numerics import NARROW, as_decimal, digits_of, numeric_text, scale_sql
+from services.recompute.core.sql.ordering import SortKey, check_distinct, sort_key
+from services.recompute.core.sql.typed import (
     BOOL,
     FLOAT8,
     FLOATS,
@@ -22,10 +22,16 @@ from services.recompute.core.dialect.typed import (
     TEXT,
     Typed,
     Untranslatable,
-)  # fmt: skip
+)
+from services.recompute.core.storage import decimal_digits, spark_type
+from services.recompute.core.tree import nodes as n
+from services.recompute.core.tree import proven
+from services.recompute.core.tree.walking import walk
 
 # Digits that a double gives back as they were.
 _EXACT_IN_DOUBLE = 15
+NAMES = {oid: name for name, oids in proven.AGGREGATES.items() for oid in oids}
+_LISTS = ("array_agg", "string_agg")
 
 
 class Call(Struct, frozen=True):
@@ -37,78 +43,64 @@ class Call(Struct, frozen=True):
     empty: str | None = None
 
 
-def call_of(node: exp.Expr, block: Block, *, windowed: bool = False) -> Call:
-    """An aggregate call over the block's rows, with its FILTER."""
-    if isinstance(node, exp.Filter):
-        if windowed:
-            raise Untranslatable("FILTER of a window")
-        inside = call_of(node.this, block)
-        condition = _plain(node.expression.this, block).sql
-        calls = tuple(f"{call} FILTER (WHERE {condition})" for call in inside.calls)
-        return Call(calls, inside.value, inside.empty)
-    if isinstance(node, exp.WithinGroup):
-        raise Untranslatable(f"aggregate {node.this.sql(dialect=DIALECT)}")
-    if isinstance(node, exp.Count):
-        return _count(node, block, windowed=windowed)
-    if isinstance(node, exp.GroupConcat | exp.ArrayAgg) and not windowed:
-        return _list(node, block)
-    distinct, argument = _argument(node)
-    typed = _plain(argument, block, windowed=windowed)
-    if typed.deferred:
-        raise Untranslatable("aggregate of a quotient")
-    match node:
-        case exp.Sum():
-            return _sum(typed, distinct)
-        case exp.Avg():
-            return _avg(typed, distinct)
-        case exp.Min() | exp.Max():
-            return _extreme("min" if isinstance(node, exp.Min) else "max", typed, block)
-        case exp.LogicalAnd() | exp.LogicalOr() | exp.Anonymous():
-            if typed.type != BOOL:
-                raise Untranslatable("bool_and of another type")
-            name = "bool_or" if isinstance(node, exp.LogicalOr) else "bool_and"
-            return Call((f"{name}({typed.sql})",), lambda sql: Typed(sql=sql[0], type=BOOL))
-    raise Untranslatable(f"aggregate {node.sql(dialect=DIALECT)}")
-
-
-def _argument(node: exp.Expr) -> tuple[str, exp.Expr]:
-    argument = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
-    if isinstance(argument, exp.Distinct):
-        if len(argument.expressions) != 1 or argument.args.get("on"):
-            raise Untranslatable("DISTINCT over several values")
-        return "DISTINCT ", argument.expressions[0]
-    if isinstance(argument, exp.Order):
-        raise Untranslatable("ORDER BY in an aggregate")
-    return "", argument
-
-
-def _plain(node: exp.Expr, block: Block, *, windowed: bool = False) -> Typed:
-    """An aggregate's argument; one over outer columns alone would be an aggregate of that outer query."""
-    columns = [column for column in node.find_all(exp.Column) if not isinstance(column.this, exp.Star)]
-    if node.find(exp.Query):
-        raise Untranslatable("subquery in an aggregate")
-    if windowed:
-        return block.translate(node)
-    if columns and all(place_of(column) is None and block.lookup(column) is None for column in columns):
-        raise Untranslatable("aggregate of an outer query")
-    if any(is_aggregate(inner) for inner in node.walk()):
-        raise Untranslatable("aggregate in an aggregate")
-    typed = block.translate(node)
-    if typed.text is not None:
-        raise Untranslatable("aggregate of a literal")
-    return typed
-
-
-def _count(node: exp.Count, block: Block, *, windowed: bool) -> Call:
-    if node.expressions:
-        raise Untranslatable("count of several values")
-    if node.this is None or isinstance(node.this, exp.Star):
-        call = "count(1)"
+def call_of(node: n.Aggref, block: Block) -> Call:
+    """An aggregate over the block's rows, with its FILTER."""
+    name = NAMES.get(node.aggfnoid)
+    if name is None:
+        raise Untranslatable(f"aggregate {node.aggfnoid}")
+    if node.aggkind != "n" or node.aggvariadic or node.aggdirectargs or node.agglevelsup:
+        raise Untranslatable("an aggregate of an outer query" if node.agglevelsup else "an ordered-set aggregate")
+    if name in _LISTS:
+        call = _list(name, node, block)
     else:
-        distinct, argument = _argument(node)
-        typed = _plain(argument, block, windowed=windowed)
-        call = f"count({distinct}{equality_key(typed) if distinct else typed.sql})"
-    return Call((call,), lambda sql: Typed(sql=sql[0], type=INT8), empty="0L")
+        if node.aggorder:
+            raise Untranslatable("ORDER BY in an aggregate")
+        given = [plain(entry, node.inputcollid, block) for entry in node.args]
+        if node.aggdistinct and name in ("sum", "avg"):
+            check_scales(given[0])
+        call = made(name, given, "DISTINCT " if node.aggdistinct else "", block)
+    if node.aggfilter is None:
+        return call
+    condition = plain(node.aggfilter, None, block).sql
+    return Call(tuple(f"{one} FILTER (WHERE {condition})" for one in call.calls), call.value, call.empty)
+
+
+def check_scales(typed: Typed) -> None:
+    """1.0 and 1.00 are one value of two scales; which of them counts is chance unless all have the column's scale."""
+    if typed.type.name == "numeric" and decimal_digits(typed.type) is None:
+        raise Untranslatable("DISTINCT numerics of several scales")
+
+
+def made(name: str, given: Sequence[Typed], distinct: str, block: Block) -> Call:
+    """The call for values, as an aggregate or over a window."""
+    if name == "count":
+        counted = "1" if not given else equality_key(given[0]) if distinct else given[0].sql
+        return Call((f"count({distinct}{counted})",), lambda sql: Typed(sql=sql[0], type=INT8), empty="0L")
+    (typed,) = given
+    if typed.deferred or typed.elapsed or typed.span is not None:
+        raise Untranslatable("aggregate of a quotient" if typed.deferred else "aggregate of intervals")
+    match name:
+        case "sum":
+            return _sum(typed, distinct)
+        case "avg":
+            return _avg(typed, distinct)
+        case "min" | "max":
+            return _extreme(name, typed, block)
+        case "bool_and" | "bool_or" | "every":
+            called = "bool_or" if name == "bool_or" else "bool_and"
+            return Call((f"{called}({typed.sql})",), lambda sql: Typed(sql=sql[0], type=BOOL))
+    raise Untranslatable(f"aggregate {name}")
+
+
+def plain(node: n.Expr, collation: int | None, block: Block) -> Typed:
+    """An aggregate's argument, in the collation of the call; None: in its own."""
+    from services.recompute.core.sql.expressions import collated
+
+    expression = node.expr if isinstance(node, n.TargetEntry) else node
+    if any(isinstance(inner, n.SubLink) for inner in walk(expression)):
+        raise Untranslatable("subquery in an aggregate")
+    typed = block.translate(expression)
+    return typed if collation is None else collated(typed, collation, block)
 
 
 def _sum(typed: Typed, distinct: str) -> Call:
@@ -139,8 +131,10 @@ def _sum_of_numeric(typed: Typed, distinct: str) -> Call:
     call = f"sum({distinct}{held.sql})"
     if held.printed_scale is None:
         return Call((call,), lambda sql: Typed(sql=sql[0], type=NUMERIC, digits=digits))
+    # A row whose value is NULL adds no scale either.
+    scales = f"max(CASE WHEN {held.sql} IS NOT NULL THEN {scale_sql(held)} END)"
     return Call(
-        (call, f"max({scale_sql(held)})"),
+        (call, scales),
         lambda sql: Typed(sql=sql[0], type=NUMERIC, digits=digits, printed_scale=sql[1]),
     )
 
@@ -201,46 +195,64 @@ def _extreme(name: str, typed: Typed, block: Block) -> Call:
     if type.name in STRINGS:
         result = replace(TEXT, collation=type.collation)
     digits = digits_of(typed) if type.name == "numeric" else None
+    if type.name in FLOATS:
+        return _extreme_of_floats(name, typed.sql, result)
     return Call((f"{name}({typed.sql})",), lambda sql: Typed(sql=sql[0], type=result, digits=digits))
 
 
-def _list(node: exp.GroupConcat | exp.ArrayAgg, block: Block) -> Call:
+def _extreme_of_floats(name: str, sql: str, result: PgType) -> Call:
+    """0 and -0 are equal: which of them PostgreSQL finds depends on the order of its rows, so that it is asked."""
+    negative = f"max(CASE WHEN {sql} = 0 AND CAST({sql} AS STRING) LIKE '-%' THEN 1 ELSE 0 END)"
+
+    def value(found: Sequence[str]) -> Typed:
+        unsure = f"CAST(raise_error('0 or -0') AS {spark_type(result)})"
+        checked = f"CASE WHEN {found[0]} = 0 AND {found[1]} = 1 THEN {unsure} ELSE {found[0]} END"
+        return Typed(sql=checked, type=result)
+
+    return Call((f"{name}({sql})", negative), value)
+
+
+def _list(name: str, node: n.Aggref, block: Block) -> Call:
     """string_agg and array_agg: texts in an order, which is a certain one only if no two different texts tie."""
-    argument, order, is_distinct = node.this, [], False
-    if isinstance(argument, exp.Order):
-        order, argument = list(argument.expressions), argument.this
-    if isinstance(argument, exp.Distinct):
-        is_distinct, argument = True, argument.expressions[0]
-    typed = _plain(argument, block)
-    keys = [sort_key(ordered, _plain(ordered.this, block), block) for ordered in order]
-    places = {place_of(block.resolved(ordered.this)) for ordered in order} | block.group_places
+    entries = [entry for entry in node.args if isinstance(entry, n.TargetEntry)]
+    typed = plain(entries[0], node.inputcollid, block)
+    by = [(clause, _referred(clause, entries)) for clause in node.aggorder]
+    keys = [sort_key(clause, plain(entry, None, block), block) for clause, entry in by]
+    places = {block.place(entry.expr) for _, entry in by} | block.group_places
     is_certain = any(key.sql == typed.sql for key in keys) or tells_apart(
         block.facts, [place for place in places if place is not None]
     )
-    if isinstance(node, exp.ArrayAgg):
-        if is_distinct:
+    if name == "array_agg":
+        if node.aggdistinct:
             raise Untranslatable("array_agg(DISTINCT …)")
-        text, type = array_text(typed)
-        separator = ","
-    else:
-        separator = _separator(node.args.get("separator"), block)
-        text, type = typed.sql, string_type(typed, block)
-        if is_distinct:
-            check_distinct(typed)
-    call = listed(text, separator, keys, is_distinct=is_distinct, breaks_ties=not is_certain)
-    is_array = isinstance(node, exp.ArrayAgg)
+        text, type_ = array_text(typed)
+        return _listed_call(text, ",", keys, node, is_certain=is_certain, type_=type_)
+    separator = block.translate(entries[1].expr).text
+    if separator is None:
+        raise Untranslatable("separator of string_agg that is no constant")
+    if typed.type.name != "text":
+        raise Untranslatable(f"string_agg of {typed.type.name}")
+    if node.aggdistinct:
+        check_distinct(typed)
+    return _listed_call(typed.sql, separator, keys, node, is_certain=is_certain, type_=TEXT)
+
+
+def _listed_call(
+    text: str, separator: str, keys: Sequence[SortKey], node: n.Aggref, *, is_certain: bool, type_: PgType
+) -> Call:
+    call = listed(text, separator, keys, is_distinct=bool(node.aggdistinct), breaks_ties=not is_certain)
+    is_array = type_ is not TEXT
     return Call(
         (call,),
         lambda sql: Typed(
-            sql=f"concat('{{', {sql[0]}, '}}')" if is_array else sql[0],
-            type=type,
-            unstable=not is_certain,
+            sql=f"concat('{{', {sql[0]}, '}}')" if is_array else sql[0], type=type_, unstable=not is_certain
         ),
     )
 
 
-def _separator(node: exp.Expr | None, block: Block) -> str:
-    text = block.translate(node).text if node is not None else None
-    if text is None:
-        raise Untranslatable("separator of string_agg that is no literal")
-    return text
+def _referred(clause: n.Expr, entries: Sequence[n.TargetEntry]) -> n.TargetEntry:
+    reference = clause.tleSortGroupRef if isinstance(clause, n.SortGroupClause) else 0
+    for entry in entries:
+        if reference and entry.ressortgroupref == reference:
+            return entry
+    raise Untranslatable("an order of an aggregate that is not understood")

@@ -1,25 +1,22 @@
-"""Which type PostgreSQL gives where several meet, and how a value becomes one of another type."""
-
-from collections.abc import Sequence
+"""How a value becomes one of another type."""
 
 from msgspec.structs import replace
 
 from proto.tidewire.v1.commands_pb2 import TextSettings
-from services.recompute.core.catalog import Collation, PgType
-from services.recompute.core.dialect import numerics
-from services.recompute.core.dialect.literals import read_as
-from services.recompute.core.dialect.typed import (
+from services.recompute.core.catalog import PgType
+from services.recompute.core.rendering import is_utc
+from services.recompute.core.sql import numerics
+from services.recompute.core.sql.numerics import END
+from services.recompute.core.sql.typed import (
     FLOATS,
     INTEGERS,
     NUMERIC,
     STRINGS,
-    TEXT,
     Typed,
     Untranslatable,
     bound,
     merged_flags,
 )
-from services.recompute.core.rendering import is_utc
 from services.recompute.core.storage import (
     DATE_INFINITY,
     DATE_MINUS_INFINITY,
@@ -31,82 +28,15 @@ from services.recompute.core.storage import (
 )
 
 _EPOCH_US = 946_684_800_000_000
-_WIDENING = ("int2", "int4", "int8", "numeric", "float4", "float8")
 _TIMES = ("date", "timestamp", "timestamptz")
-_PREFERRED = frozenset(("bool", "float8", "text", "timestamptz"))
+# There is no year 0.
+_DAY = "^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TRUE = "'t', 'true', 'y', 'yes', 'on', '1'"
 _FALSE = "'f', 'false', 'n', 'no', 'off', '0'"
 
 
-def common_type(types: Sequence[PgType]) -> PgType:
-    """The type of CASE, COALESCE, UNION, VALUES: select_common_type and select_common_typmod of parse_coerce.c."""
-    known = [one for one in types if one.name != "unknown"]
-    if not known:
-        return TEXT
-    chosen = known[0]
-    for other in known[1:]:
-        if other.oid == chosen.oid:
-            continue
-        if _category(other) != _category(chosen):
-            raise Untranslatable(f"{chosen.name} beside {other.name}")
-        if chosen.name not in _PREFERRED and _is_implicit(chosen, other) and not _is_implicit(other, chosen):
-            chosen = other
-    modifiers = {one.modifier if one.oid == chosen.oid else -1 for one in types}
-    modifier = modifiers.pop() if len(modifiers) == 1 else -1
-    return replace(chosen, modifier=modifier, collation=joint_collation(types))
-
-
-def joint_collation(types: Sequence[PgType]) -> Collation:
-    """NONE stands for the database's own, which yields to a column's; of two different ones no order is known."""
-    found = {one.collation for one in types if one.collation is not Collation.NONE}
-    if len(found) > 1:
-        return Collation.LOOSE if Collation.LOOSE in found else Collation.LANGUAGE
-    return found.pop() if found else Collation.NONE
-
-
-def unified(parts: Sequence[Typed], settings: TextSettings | None = None) -> list[Typed]:
-    """The parts as one type, held the same way in Spark."""
-    wanted = common_type([part.type for part in parts])
-    together = [coerced(part, wanted, settings) for part in parts]
-    if wanted.name != "numeric" or decimal_digits(wanted) is not None:
-        return together
-    if any(part.deferred or numerics.digits_of(part) is None for part in together):
-        return [_as_text(part) for part in together]
-    held = [numerics.as_decimal(part) for part in together]
-    digits = numerics.joint_digits(*(part.digits for part in held if part.digits))
-    is_static = len({numerics.scale_sql(part) for part in held if not _is_null(part)}) <= 1
-    is_static = is_static and all(part.printed_scale is None for part in held)
-    return [
-        replace(
-            part,
-            sql=numerics.rescaled(part, digits),
-            type=wanted,
-            digits=digits,
-            printed_scale=None if is_static else numerics.scale_sql(part),
-        )
-        for part in held
-    ]
-
-
-def coerced(typed: Typed, wanted: PgType, settings: TextSettings | None = None) -> Typed:
-    """A value as PostgreSQL takes it without being asked to: literals read, numbers widened, dates as moments."""
-    if typed.type.name == "unknown":
-        return replace(read_as(typed, replace(wanted, modifier=-1), settings), type=wanted)
-    if typed.type.oid == wanted.oid:
-        digits = typed.digits if typed.deferred else numerics.digits_of(typed)
-        kept = None if decimal_digits(wanted) else digits
-        return replace(typed, type=replace(wanted, collation=typed.type.collation), digits=kept)
-    if not _is_implicit(typed.type, wanted):
-        raise Untranslatable(f"{typed.type.name} as {wanted.name}")
-    return cast(typed, replace(wanted, modifier=-1), settings)
-
-
 def cast(typed: Typed, wanted: PgType, settings: TextSettings | None = None) -> Typed:
-    """An explicit cast."""
-    if typed.type.name == "unknown":
-        typed = read_as(typed, replace(wanted, modifier=-1), settings)
-        if typed.type.name == "name":
-            return typed
+    """The value as another type, as PostgreSQL's own function for that cast gives it."""
     if typed.span is not None or typed.elapsed:
         if wanted.name == "interval" and wanted.modifier == -1:
             return typed
@@ -122,11 +52,9 @@ def cast(typed: Typed, wanted: PgType, settings: TextSettings | None = None) -> 
         raise Untranslatable("a cast of a quotient")
     if target in STRINGS:
         return _to_string(typed, wanted)
-    collation = Collation.NONE
     if source.oid == wanted.oid:
         return replace(typed, type=replace(wanted, modifier=_kept_modifier(wanted)))
-    sql = _converted(typed, wanted, settings)
-    return Typed(sql=sql, type=replace(wanted, collation=collation), **merged_flags(typed))
+    return Typed(sql=_converted(typed, wanted, settings), type=wanted, **merged_flags(typed))
 
 
 def _kept_modifier(wanted: PgType) -> int:
@@ -147,7 +75,7 @@ def _converted(typed: Typed, wanted: PgType, settings: TextSettings | None = Non
         checked = f"CASE WHEN abs({sql}) >= 9.2E18D THEN raise_error('integer out of range') ELSE rint({sql}) END"
         return f"CAST(CAST({checked} AS DOUBLE) AS {spark_type(wanted)})"
     if target in INTEGERS and source in ("text", "varchar"):
-        return f"CAST({_matching(sql, '^[+-]?[0-9]+$', 'an integer')} AS {spark_type(wanted)})"
+        return f"CAST({_matching(sql, '^[+-]?[0-9]+' + END, 'an integer')} AS {spark_type(wanted)})"
     if target == "int4" and source == "bool":
         return f"CAST({sql} AS INT)"
     if target == "float8" and (source in INTEGERS or source == "float4"):
@@ -211,10 +139,10 @@ def smallest_bigint() -> str:
 
 def _time_of_text(sql: str, target: str, settings: TextSettings | None = None) -> str:
     if target == "date":
-        return f"datediff(CAST({_matching(sql, '^[0-9]{4}-[0-9]{2}-[0-9]{2}$', 'a date')} AS DATE), DATE'2000-01-01')"
+        return f"datediff(CAST({_matching(sql, _DAY + END, 'a date')} AS DATE), DATE'2000-01-01')"
     if target == "timestamptz":
         require_utc("text as timestamptz", settings)
-    form = "^[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?)?$"
+    form = _DAY + "( [0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?)?" + END
     return f"(unix_micros(CAST({_matching(sql, form, 'a timestamp')} AS TIMESTAMP)) - {_EPOCH_US}L)"
 
 
@@ -256,31 +184,4 @@ def _to_string(typed: Typed, wanted: PgType) -> Typed:
     length = wanted.modifier - 4
     if wanted.modifier != -1:
         sql = f"left({sql}, {length})" if wanted.name == "varchar" else f"rpad({sql}, {length}, ' ')"
-    collation = source.collation if source.name in STRINGS else Collation.NONE
-    return Typed(sql=sql, type=replace(wanted, collation=collation), **merged_flags(typed))
-
-
-def _as_text(typed: Typed) -> Typed:
-    """A numeric that is only printed from here on."""
-    return Typed(sql=numerics.numeric_text(typed), type=NUMERIC, deferred=True, **merged_flags(typed))
-
-
-def _is_null(typed: Typed) -> bool:
-    return typed.is_constant and typed.sql.startswith("CAST(NULL AS ")
-
-
-def _category(t: PgType) -> str:
-    if t.name in _WIDENING:
-        return "N"
-    if t.name in STRINGS:
-        return "S"
-    return "D" if t.name in _TIMES else f"{t.kind}{t.oid}"
-
-
-def _is_implicit(source: PgType, target: PgType) -> bool:
-    for chain in (_WIDENING, _TIMES):
-        if source.name in chain and target.name in chain:
-            return chain.index(source.name) < chain.index(target.name)
-    if source.name in STRINGS and target.name in STRINGS:
-        return target.name != "name"
-    return source.oid == target.oid
+    return Typed(sql=sql, type=wanted, **merged_flags(typed))

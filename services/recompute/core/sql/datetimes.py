@@ -5,10 +5,9 @@ import re
 from msgspec.structs import replace
 
 from proto.tidewire.v1.commands_pb2 import TextSettings
-from services.recompute.core.dialect import numerics
-from services.recompute.core.dialect.casts import cast, date_of_moment, require_utc, smallest_bigint
-from services.recompute.core.dialect.literals import read_as
-from services.recompute.core.dialect.typed import (
+from services.recompute.core.sql import numerics
+from services.recompute.core.sql.casts import cast, date_of_moment, require_utc, smallest_bigint
+from services.recompute.core.sql.typed import (
     DATE,
     INT4,
     INTERVAL,
@@ -48,6 +47,8 @@ _DAY_FIELDS = {
 }
 _TIME_FIELDS = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60)}
 _PATTERN = re.compile(r"(YYYY|MM|DD|HH24|MI|SS|[-/.: ])+")
+# The day of the year and the second of the day, which PostgreSQL reads first where they are part of the text.
+_OTHER_PATTERN = re.compile("DDD|SSSS")
 _PATTERN_PART = re.compile(r"(YYYY|MM|DD|HH24|MI|SS)")
 # The years 1000 to 9999.
 _FOUR_DIGITS = (-31_556_908_800_000_000, 252_455_616_000_000_000)
@@ -58,12 +59,6 @@ _MOMENT_TYPES = ("timestamp", "timestamptz")
 def difference(operator: str, left: Typed, right: Typed) -> Typed:
     """Between two dates or moments, or a date with days added or taken."""
     names = left.type.name, right.type.name
-    if names[0] == "unknown" or names[1] == "unknown":
-        if operator != "-":
-            raise Untranslatable(f"{names[0]} {operator} {names[1]}")
-        left = read_as(left, right.type) if names[0] == "unknown" else left
-        right = read_as(right, left.type) if names[1] == "unknown" else right
-        names = left.type.name, right.type.name
     flags = merged_flags(left, right)
     if names == ("date", "date") and operator == "-":
         finite = " OR ".join(_is_infinite_date(one.sql) for one in (left, right))
@@ -184,7 +179,7 @@ def written(typed: Typed, pattern: str, settings: TextSettings) -> Typed:
         typed = cast(typed, TIMESTAMPTZ, settings)
     if typed.type.name == "timestamptz":
         typed = cast(typed, TIMESTAMP, settings)
-    if typed.type.name != "timestamp" or not _PATTERN.fullmatch(pattern):
+    if typed.type.name != "timestamp" or not _PATTERN.fullmatch(pattern) or _OTHER_PATTERN.search(pattern):
         raise Untranslatable(f"to_char of {typed.type.name} as '{pattern}'")
     parts = [part for part in _PATTERN_PART.split(pattern) if part]
 

@@ -1,365 +1,322 @@
-"""A scalar expression of PostgreSQL as one of Spark, node by node; what is not known here is Untranslatable."""
+"""An expression of the tree as one of Spark, node by node; what is not known here is Untranslatable."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
-from sqlglot import exp
 
-from services.recompute.core.catalog import Collation, PgType
-from services.recompute.core.dialect import datetimes, functions, literals, texts
-from services.recompute.core.dialect.casts import cast
-from services.recompute.core.dialect.operators import bitwise, calculated, compared, negated, one_of
-from services.recompute.core.dialect.typed import (
-    BOOL,
-    INTERVAL,
-    TEXT,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    Scope,
-    Typed,
-    Untranslatable,
-    merged_flags,
-)
-from services.recompute.core.dialect.typenames import named_type
-from services.recompute.core.rendering import is_utc
+from services.recompute.core.catalog import PgType
+from services.recompute.core.sql import texts
+from services.recompute.core.sql.block import Block
+from services.recompute.core.sql.calls import call
+from services.recompute.core.sql.casts import cast
+from services.recompute.core.sql.constants import constant
+from services.recompute.core.sql.forms import ordering_key, spark_type_of
+from services.recompute.core.sql.held import alike, case_of, first_of
+from services.recompute.core.sql.operators import bitwise, calculated, compared, negated, one_of
+from services.recompute.core.sql.typed import BOOL, DATE, NAME, STRINGS, TIMESTAMP, Typed, Untranslatable, merged_flags
+from services.recompute.core.sql.world import retyped
+from services.recompute.core.storage import quoted
+from services.recompute.core.tree import nodes as n
+from services.recompute.core.tree import proven
+from services.recompute.core.tree.typing import type_of
 
 _MOST_CHARACTERS = 60_000
-_COMPARISONS: dict[type[Any], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
-_ARITHMETIC: dict[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_UNRANKED = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.DPipe, exp.JSONExtract, exp.JSONExtractScalar)
-_BYTE_COLLATIONS = frozenset(("C", "POSIX", "ucs_basic"))
+FIRST_USER_OID = 16384
+SYMBOLS = {oid: symbol for symbol, oids in proven.OPERATORS.items() for oid in oids}
+_COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))
+_LIKES = {"~~": False, "!~~": False, "~~*": True, "!~~*": True}
+_LIKE_ESCAPE = 1637
+_TEXT, _VARCHAR_ARRAY, _TEXT_ARRAY = 25, 1015, 1009
+_OF_SUBLINK = 2
+_USERS = (9, 10, 11)
+_BOOLEAN_TESTS = ("IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE", "IS NULL", "IS NOT NULL")
+_PROVEN_FUNCTIONS = frozenset(chain(*proven.FUNCTIONS.values()))
 
 
-def translate(node: exp.Expression, scope: Scope) -> Typed:
-    """A node's value in Spark SQL, typed as PostgreSQL types it."""
-    found = scope.intercepted(node)
-    if found is None:
-        handler = _HANDLERS.get(type(node))
-        if handler is None:
-            raise Untranslatable(_noun(node))
-        found = handler(node, scope)
-    if len(found.sql) > _MOST_CHARACTERS:
+def translate(node: n.Expr, block: Block) -> Typed:
+    """A node's value in Spark SQL, of the type that PostgreSQL says it has."""
+    found = block.intercepted(node)
+    if found is not None:
+        return found
+    handler = _HANDLERS.get(type(node))
+    if handler is None:
+        raise Untranslatable(_noun(node))
+    with block.below(node):
+        typed: Typed = handler(node, block)
+    if len(typed.sql) > _MOST_CHARACTERS:
         raise Untranslatable("an expression that grows too long")
+    return retyped(typed, block.world.type_of(node))
+
+
+def condition(node: n.Expr, block: Block) -> Typed:
+    found = block.translate(node)
+    if found.type.oid != BOOL.oid:
+        raise Untranslatable("a condition that is not boolean")
     return found
 
 
-def condition(node: exp.Expression, scope: Scope) -> Typed:
-    """A node that must be a boolean."""
-    found = translate(node, scope)
-    if found.type.name == "unknown":
-        found = cast(found, BOOL)
-    if found.type.name != "bool":
-        raise Untranslatable(f"{found.type.name} as a condition")
+def _noun(node: n.Expr) -> str:
+    return f"{node.name}, which is not understood" if isinstance(node, n.NotUnderstood) else type(node).__name__
+
+
+def _variable(node: n.Var, block: Block) -> Typed:
+    return block.variable(node)
+
+
+def _parameter(node: n.Param, block: Block) -> Typed:
+    if node.paramkind == _OF_SUBLINK:
+        if not 0 < node.paramid <= len(block.columns_of_sublink):
+            raise Untranslatable("a subquery's column outside its comparison")
+        return block.columns_of_sublink[node.paramid - 1]
+    if node.paramkind:
+        raise Untranslatable("a parameter of another kind")
+    return block.parameter(node.paramid)
+
+
+def arguments(nodes: Sequence[n.Expr], collation: int, block: Block) -> list[Typed]:
+    """The arguments of a call; texts in the collation that PostgreSQL resolved for it."""
+    return [collated(block.translate(node), collation, block) for node in nodes]
+
+
+def collated(typed: Typed, collation: int, block: Block) -> Typed:
+    if typed.type.name not in STRINGS:
+        return typed
+    return replace(typed, type=replace(typed.type, collation=block.world.collation(collation)))
+
+
+def _operation(node: n.OpExpr, block: Block) -> Typed:
+    symbol = _symbol(node)
+    if symbol in _LIKES:
+        return _like(node, symbol, block)
+    return operated(symbol, arguments(node.args, node.inputcollid, block), block)
+
+
+def _symbol(node: n.OpExpr | n.ScalarArrayOpExpr) -> str:
+    found = SYMBOLS.get(node.opno)
+    if found is None or getattr(node, "opretset", False):
+        raise Untranslatable(f"operator {node.opno}")
     return found
 
 
-def _noun(node: exp.Expression) -> str:
-    return node.key if not isinstance(node, exp.Anonymous) else f"function {node.name}"
+def operated(symbol: str, given: list[Typed], block: Block) -> Typed:
+    if len(given) == 1:
+        if symbol != "-":
+            raise Untranslatable(f"{symbol} of one value")
+        return negated(given[0])
+    left, right = given
+    if symbol in _COMPARISONS:
+        return compared(symbol, left, right, block)
+    if symbol in ("&", "|"):
+        return bitwise(symbol, left, right)
+    if symbol == "||":
+        return texts.joined(left, right)
+    return calculated(symbol, left, right, block)
+
+
+def _like(node: n.OpExpr, symbol: str, block: Block) -> Typed:
+    value, pattern = node.args
+    escape = "\\"
+    if isinstance(pattern, n.FuncExpr) and pattern.funcid == _LIKE_ESCAPE:
+        sign = block.translate(pattern.args[1]).text
+        if sign is None:
+            raise Untranslatable("ESCAPE that is no constant")
+        check_escape(folds=_LIKES[symbol])
+        pattern, escape = pattern.args[0], sign
+    one, other = arguments((value, pattern), node.inputcollid, block)
+    if other.text is not None and other.text.count("%") > texts.MOST_WILDCARDS:
+        raise Untranslatable(f"a pattern with more than {texts.MOST_WILDCARDS} times %")
+    found = texts.like(one, other, block, folds=_LIKES[symbol], escape=escape)
+    return replace(found, sql=f"(NOT {found.sql})") if symbol.startswith("!") else found
+
+
+def check_escape(*, folds: bool) -> None:
+    """Spark would fold the escape's letter too."""
+    if folds:
+        raise Untranslatable("ILIKE with ESCAPE")
+
+
+def _listed(node: n.ScalarArrayOpExpr, block: Block) -> Typed:
+    symbol = _symbol(node)
+    elements = _elements(node.args[1])
+    if not elements or (symbol, node.useOr) not in (("=", True), ("<>", False)):
+        raise Untranslatable("ANY or ALL over an array")
+    value, *items = arguments((node.args[0], *elements), node.inputcollid, block)
+    found = one_of(value, items, block)
+    return found if symbol == "=" else replace(found, sql=f"(NOT {found.sql})")
+
+
+def _elements(array: n.Expr) -> tuple[n.Expr, ...]:
+    if isinstance(array, n.ArrayCoerceExpr) and (type_of(array.arg), array.resulttype) == (_VARCHAR_ARRAY, _TEXT_ARRAY):
+        inside = _elements(array.arg)
+        return tuple(n.RelabelType(one, _TEXT, -1, array.resultcollid, 2) for one in inside)
+    return array.elements if isinstance(array, n.ArrayExpr) and not array.multidims else ()
+
+
+def _distinct(node: n.DistinctExpr, block: Block) -> Typed:
+    if _symbol(node) != "=":
+        raise Untranslatable("IS DISTINCT FROM by another operator")
+    left, right = arguments(node.args, node.inputcollid, block)
+    found = compared("<=>", left, right, block)
+    return replace(found, sql=f"(NOT {found.sql})")
+
+
+def _null_if(node: n.NullIfExpr, block: Block) -> Typed:
+    if _symbol(node) != "=":
+        raise Untranslatable("NULLIF by another operator")
+    left, right = arguments(node.args, node.inputcollid, block)
+    equal = compared("=", left, right, block)
+    if left.span is not None or left.elapsed:
+        raise Untranslatable("NULLIF of intervals")
+    sql = f"CASE WHEN {equal.sql} THEN CAST(NULL AS {spark_type_of(left)}) ELSE {left.sql} END"
+    return replace(left, sql=sql, text=None, **merged_flags(left, right))
+
+
+def _logic(node: n.BoolExpr, block: Block) -> Typed:
+    parts = [condition(argument, block) for argument in node.args]
+    if node.boolop == "not":
+        return Typed(sql=f"(NOT {parts[0].sql})", type=BOOL, **merged_flags(*parts))
+    sql = f" {node.boolop.upper()} ".join(part.sql for part in parts)
+    return Typed(sql=f"({sql})", type=BOOL, **merged_flags(*parts))
+
+
+def _is_null(node: n.NullTest, block: Block) -> Typed:
+    found = block.translate(node.arg)
+    if node.argisrow or found.type.kind == "c" or found.span is not None:
+        raise Untranslatable(f"IS NULL of {found.type.name}")
+    return Typed(sql=f"({found.sql} IS {'NOT ' if node.nulltesttype else ''}NULL)", type=BOOL, **merged_flags(found))
+
+
+def _is_true(node: n.BooleanTest, block: Block) -> Typed:
+    found = condition(node.arg, block)
+    return Typed(sql=f"({found.sql} {_BOOLEAN_TESTS[node.booltesttype]})", type=BOOL, **merged_flags(found))
+
+
+def _case(node: n.CaseExpr, block: Block) -> Typed:
+    if node.arg is not None:
+        block.case_values.append(block.translate(node.arg))
+    arms = [arm for arm in node.args if isinstance(arm, n.CaseWhen)]
+    conditions = [condition(arm.expr, block) for arm in arms]
+    if node.arg is not None:
+        block.case_values.pop()
+    otherwise = node.defresult
+    if otherwise is None or len(arms) != len(node.args):
+        raise Untranslatable("a CASE without ELSE in the tree")
+    wanted = block.world.type_of(node)
+    values = alike([block.translate(one) for one in (*(arm.result for arm in arms), otherwise)], wanted)
+    return case_of(conditions, values)
 
 
-def _only(node: exp.Expression, *names: str) -> None:
-    """Refuses what the grammar allows here and this translation does not read."""
-    for name, value in node.args.items():
-        if name not in names and value not in (None, False, []):
-            raise Untranslatable(f"{node.key} with {name}")
+def _case_value(_node: n.CaseTestExpr, block: Block) -> Typed:
+    if not block.case_values:
+        raise Untranslatable("the value of a CASE outside of it")
+    return block.case_values[-1]
 
-
-def _paren(node: exp.Expression, scope: Scope) -> Typed:
-    return translate(node.this, scope)
-
-
-def _literal(node: exp.Expression, _scope: Scope) -> Typed:
-    return literals.string(node.this) if node.args["is_string"] else literals.number(node.this)
-
-
-def _boolean(node: exp.Expression, _scope: Scope) -> Typed:
-    return Typed(sql="TRUE" if node.this else "FALSE", type=BOOL, is_constant=True)
-
-
-def _parameter(node: exp.Expression, scope: Scope) -> Typed:
-    return scope.parameter(int(node.this.name))
-
-
-def _comparison(node: exp.Expression, scope: Scope) -> Typed:
-    operator, right = _COMPARISONS[type(node)], node.args["expression"]
-    wanted = _quantified(right)
-    if wanted is not None:
-        listed = _array_items(wanted)
-        if listed is None or (operator, type(right)) not in (("=", exp.Any), ("<>", exp.All), ("<>", exp.Anonymous)):
-            return scope.subquery(node)
-        found = one_of(translate(node.this, scope), [translate(item, scope) for item in listed], scope)
-        return found if operator == "=" else replace(found, sql=f"(NOT {found.sql})")
-    if _quantified(node.this) is not None:
-        return scope.subquery(node)
-    if isinstance(node.this, exp.Tuple) or isinstance(right, exp.Tuple):
-        return _rows(operator, node.this, right, scope)
-    return compared(operator, translate(node.this, scope), translate(right, scope), scope)
-
-
-def _quantified(node: exp.Expression) -> Any:
-    """What ANY or ALL is said of; sqlglot reads ALL (ARRAY[…]) as a call."""
-    if isinstance(node, exp.Any | exp.All):
-        return node.this
-    if isinstance(node, exp.Anonymous) and _function_name(node) == "all" and len(node.expressions) == 1:
-        return node.expressions[0]
-    return None
-
-
-def _array_items(inner: exp.Expression) -> list[exp.Expression] | None:
-    """The items of ANY (ARRAY[…]), with or without a cast around it, as PostgreSQL prints IN lists in views."""
-    while isinstance(inner, exp.Paren):
-        inner = inner.this
-    element = None
-    if isinstance(inner, exp.Cast) and inner.to.this == exp.DataType.Type.ARRAY and len(inner.to.expressions) == 1:
-        element, inner = inner.to.expressions[0], inner.this
-        while isinstance(inner, exp.Paren):
-            inner = inner.this
-    if not isinstance(inner, exp.Array):
-        return None
-    if element is None:
-        return list(inner.expressions)
-    return [exp.Cast(this=item, to=element.copy()) for item in inner.expressions]
-
-
-def _rows(operator: str, left: Any, right: Any, scope: Scope) -> Typed:
-    if operator not in ("=", "<>") or not isinstance(left, exp.Tuple) or not isinstance(right, exp.Tuple):
-        raise Untranslatable("comparison of rows")
-    pairs = zip(left.expressions, right.expressions, strict=True)
-    parts = [compared("=", translate(one, scope), translate(other, scope), scope) for one, other in pairs]
-    joined = " AND ".join(part.sql for part in parts)
-    return Typed(sql=f"({joined})" if operator == "=" else f"(NOT ({joined}))", type=BOOL, **merged_flags(*parts))
-
-
-def _distinct(node: exp.Expression, scope: Scope) -> Typed:
-    found = compared("<=>", translate(node.this, scope), translate(node.args["expression"], scope), scope)
-    return found if isinstance(node, exp.NullSafeEQ) else replace(found, sql=f"(NOT {found.sql})")
-
-
-def _calculation(node: exp.Expression, scope: Scope) -> Typed:
-    left, right = translate(node.this, scope), translate(node.args["expression"], scope)
-    return calculated(_ARITHMETIC[type(node)], left, right, scope)
-
-
-def _negation(node: exp.Expression, scope: Scope) -> Typed:
-    return negated(translate(node.this, scope))
-
-
-def _logic(node: exp.Expression, scope: Scope) -> Typed:
-    left, right = condition(node.this, scope), condition(node.args["expression"], scope)
-    word = "AND" if isinstance(node, exp.And) else "OR"
-    return Typed(sql=f"({left.sql} {word} {right.sql})", type=BOOL, **merged_flags(left, right))
-
-
-def _not(node: exp.Expression, scope: Scope) -> Typed:
-    found = condition(node.this, scope)
-    return Typed(sql=f"(NOT {found.sql})", type=BOOL, **merged_flags(found))
-
-
-def _is(node: exp.Expression, scope: Scope) -> Typed:
-    _only(node, "this", "expression", "negate")
-    what, negation = node.args["expression"], "NOT " if node.args.get("negate") else ""
-    if isinstance(what, exp.Null):
-        found = translate(node.this, scope)
-        if found.type.kind == "c" or found.span is not None:
-            raise Untranslatable(f"IS NULL of {found.type.name}")
-        return Typed(sql=f"({found.sql} IS {negation}NULL)", type=BOOL, **merged_flags(found))
-    if isinstance(what, exp.Boolean):
-        found = condition(node.this, scope)
-        word = "TRUE" if what.this else "FALSE"
-        return Typed(sql=f"({found.sql} IS {negation}{word})", type=BOOL, **merged_flags(found))
-    raise Untranslatable("IS with something else than NULL, TRUE and FALSE")
-
-
-def _in(node: exp.Expression, scope: Scope) -> Typed:
-    if node.args.get("query") is not None:
-        return scope.subquery(node)
-    _only(node, "this", "expressions")
-    if isinstance(node.this, exp.Tuple):
-        raise Untranslatable("IN of rows")
-    return one_of(translate(node.this, scope), [translate(item, scope) for item in node.expressions], scope)
-
-
-def _between(node: exp.Expression, scope: Scope) -> Typed:
-    _only(node, "this", "low", "high")
-    found = translate(node.this, scope)
-    low = compared(">=", found, translate(node.args["low"], scope), scope)
-    high = compared("<=", found, translate(node.args["high"], scope), scope)
-    return Typed(sql=f"({low.sql} AND {high.sql})", type=BOOL, **merged_flags(low, high))
-
-
-def _case(node: exp.Expression, scope: Scope) -> Typed:
-    subject = translate(node.this, scope) if node.this is not None else None
-    conditions, values = [], []
-    for arm in node.args["ifs"]:
-        if subject is None:
-            conditions.append(condition(arm.this, scope))
-        else:
-            conditions.append(compared("=", subject, translate(arm.this, scope), scope))
-        values.append(translate(arm.args["true"], scope))
-    otherwise = node.args.get("default")
-    values.append(translate(otherwise, scope) if otherwise is not None else literals.null())
-    return functions.chosen(conditions, values, scope)
-
-
-def _cast(node: exp.Expression, scope: Scope) -> Typed:
-    _only(node, "this", "to")
-    to = node.args["to"]
-    if to.this == exp.DataType.Type.USERDEFINED and isinstance(node.this, exp.Literal) and node.this.args["is_string"]:
-        # It can only stand beside a value of that same type: PostgreSQL has accepted the query.
-        name = to.args["kind"].sql("postgres")
-        return replace(literals.string(node.this.this), type=PgType(0, name, kind="?"))
-    wanted = named_type(to)
-    given = translate(node.this, scope)
-    # PostgreSQL prints the constants of a view with their type, 'month'::text: they stay known.
-    return replace(cast(given, wanted, scope.settings), text=given.text if wanted == TEXT else None)
-
-
-def _interval(node: exp.Expression, _scope: Scope) -> Typed:
-    text, unit = node.this, node.args.get("unit")
-    if not isinstance(text, exp.Literal) or not (unit is None or isinstance(unit, exp.Var)):
-        raise Untranslatable("this form of interval")
-    if unit is not None and not text.this.lstrip("+-").isdigit():
-        raise Untranslatable("this form of interval")
-    said = text.this if unit is None else f"{text.this} {unit.name}"
-    return Typed(sql="", type=INTERVAL, span=literals.span(said), is_constant=True)
-
-
-def _like(node: exp.Expression, scope: Scope, escape: str = "\\") -> Typed:
-    _only(node, "this", "expression", "negate")
-    if isinstance(node.args["expression"], exp.Any | exp.All):
-        raise Untranslatable("LIKE ANY")
-    found = texts.like(
-        translate(node.this, scope),
-        translate(node.args["expression"], scope),
-        scope,
-        folds=isinstance(node, exp.ILike),
-        escape=escape,
-    )
-    return replace(found, sql=f"(NOT {found.sql})") if node.args.get("negate") else found
-
-
-def _escape(node: exp.Expression, scope: Scope) -> Typed:
-    sign = node.args["expression"]
-    if not isinstance(sign, exp.Literal) or not isinstance(node.this, exp.Like | exp.ILike):
-        raise Untranslatable("ESCAPE")
-    return _like(node.this, scope, sign.this)
-
-
-def _call(node: exp.Expression, scope: Scope) -> Typed:
-    return functions.call(_function_name(node), [translate(one, scope) for one in node.expressions], scope)
-
-
-def _function_name(node: exp.Expression) -> str:
-    name = node.this
-    if isinstance(name, exp.Identifier):
-        return str(name.this) if name.args.get("quoted") else str(name.this).lower()
-    return str(name).lower()
-
-
-def _dotted(node: exp.Expression, scope: Scope) -> Typed:
-    schema, call = node.this, node.args["expression"]
-    if isinstance(schema, exp.Identifier) and schema.name == "pg_catalog" and isinstance(call, exp.Anonymous):
-        return translate(call, scope)
-    raise Untranslatable("a dotted name")
-
-
-def _substring(node: exp.Expression, scope: Scope) -> Typed:
-    _only(node, "this", "start", "length")
-    start, count = node.args.get("start"), node.args.get("length")
-    first = translate(start, scope) if start is not None else literals.number("1")
-    if start is not None and first.type.name not in ("int2", "int4"):
-        raise Untranslatable("substring by a pattern")
-    return texts.substring(translate(node.this, scope), first, translate(count, scope) if count is not None else None)
-
-
-def _trim(node: exp.Expression, scope: Scope) -> Typed:
-    _only(node, "this", "expression", "position")
-    signs = node.args.get("expression")
-    where = str(node.args.get("position") or "BOTH").upper()
-    return texts.trimmed(translate(node.this, scope), translate(signs, scope) if signs is not None else None, where)
-
-
-def _position(node: exp.Expression, scope: Scope) -> Typed:
-    _only(node, "this", "substr")
-    return texts.position(translate(node.this, scope), translate(node.args["substr"], scope))
-
-
-def _extract(node: exp.Expression, scope: Scope) -> Typed:
-    return datetimes.field(node.this.name, translate(node.args["expression"], scope), scope.settings)
-
-
-def _at_time_zone(node: exp.Expression, scope: Scope) -> Typed:
-    found, zone = translate(node.this, scope), translate(node.args["zone"], scope).text
-    if zone is None or not is_utc(zone):
-        raise Untranslatable("AT TIME ZONE other than UTC")
-    if found.type.name == "date":
-        found = cast(found, TIMESTAMPTZ, scope.settings)
-    if found.type.name not in ("timestamp", "timestamptz"):
-        raise Untranslatable(f"{found.type.name} AT TIME ZONE")
-    return replace(found, type=TIMESTAMPTZ if found.type.name == "timestamp" else TIMESTAMP)
-
-
-def _bits(node: exp.Expression, scope: Scope) -> Typed:
-    """`&` and `|`, which PostgreSQL takes from left to right and sqlglot does not."""
-    if any(isinstance(side, _UNRANKED) for side in (node.this, node.args["expression"])):
-        raise Untranslatable("several operators of one rank")
-    left, right = translate(node.this, scope), translate(node.args["expression"], scope)
-    return bitwise("&" if isinstance(node, exp.BitwiseAnd) else "|", left, right, scope)
-
-
-def _collate(node: exp.Expression, scope: Scope) -> Typed:
-    found = texts.text_of(translate(node.this, scope))
-    if node.args["expression"].name not in _BYTE_COLLATIONS:
-        raise Untranslatable(f"collation {node.args['expression'].name}")
-    return replace(found, type=replace(found.type, collation=Collation.BYTES))
-
-
-_HANDLERS: dict[type[Any], Callable[[Any, Scope], Typed]] = {
-    exp.Paren: _paren,
-    exp.Literal: _literal,
-    exp.Null: lambda _node, _scope: literals.null(),
-    exp.Boolean: _boolean,
-    exp.Parameter: _parameter,
-    exp.Column: lambda node, scope: scope.column(node),
-    exp.Subquery: lambda node, scope: scope.subquery(node),
-    exp.Exists: lambda node, scope: scope.subquery(node),
-    **dict.fromkeys(_COMPARISONS, _comparison),
-    **dict.fromkeys(_ARITHMETIC, _calculation),
-    exp.NullSafeEQ: _distinct,
-    exp.NullSafeNEQ: _distinct,
-    exp.Neg: _negation,
-    exp.And: _logic,
-    exp.Or: _logic,
-    exp.Not: _not,
-    exp.Is: _is,
-    exp.In: _in,
-    exp.Between: _between,
-    exp.Case: _case,
-    exp.Cast: _cast,
-    exp.Interval: _interval,
-    exp.Like: _like,
-    exp.ILike: _like,
-    exp.Escape: _escape,
-    exp.DPipe: lambda node, scope: texts.joined(translate(node.this, scope), translate(node.args["expression"], scope)),
-    exp.Anonymous: _call,
-    exp.Dot: _dotted,
-    exp.Substring: _substring,
-    exp.Trim: _trim,
-    exp.StrPosition: _position,
-    exp.Extract: _extract,
-    exp.AtTimeZone: _at_time_zone,
-    exp.Collate: _collate,
-    exp.BitwiseAnd: _bits,
-    exp.BitwiseOr: _bits,
-    exp.CurrentDate: lambda _node, scope: functions.today(scope),
-    exp.CurrentTimestamp: lambda _node, scope: scope.now(),
-    exp.Localtimestamp: lambda _node, scope: functions.local_now(scope),
+
+def _coalesce(node: n.CoalesceExpr, block: Block) -> Typed:
+    parts = [block.translate(argument) for argument in node.args]
+    return first_of(alike(parts, block.world.type_of(node)))
+
+
+def _extreme(node: n.MinMaxExpr, block: Block) -> Typed:
+    name = "least" if node.op else "greatest"
+    parts = alike(arguments(node.args, node.inputcollid, block), block.world.type_of(node))
+    for part in parts:
+        if part.printed_scale is not None or part.type.name == "bpchar":
+            raise Untranslatable(f"{name} of {part.type.name}")
+        ordering_key(collated(part, node.inputcollid, block), block)
+    if len(parts) == 1:
+        return parts[0]
+    return replace(parts[0], sql=f"{name}({', '.join(part.sql for part in parts)})", text=None, **merged_flags(*parts))
+
+
+def _function(node: n.FuncExpr, block: Block) -> Typed:
+    if node.funcid not in _PROVEN_FUNCTIONS:
+        raise Untranslatable(f"function {node.funcid}")
+    if node.funcretset or node.funcvariadic:
+        raise Untranslatable("a function of several rows" if node.funcretset else "VARIADIC")
+    return call(node, arguments(node.args, node.inputcollid, block), block)
+
+
+def _relabelled(node: n.RelabelType, block: Block) -> Typed:
+    """The bytes stay as they are."""
+    found, wanted = block.translate(node.arg), block.world.type_of(node)
+    source, target = type_of(node.arg), node.resulttype
+    if (source, target) not in proven.RELABELLED and not source >= FIRST_USER_OID > target:
+        raise Untranslatable(f"cast of type {source} to {target}")
+    return relabelled(found, wanted)
+
+
+def relabelled(found: Typed, wanted: PgType) -> Typed:
+    both_texts = {found.type.name, wanted.name} <= STRINGS
+    return replace(found, type=wanted) if both_texts else retyped(found, wanted)
+
+
+def _by_text(node: n.CoerceViaIO, block: Block) -> Typed:
+    found, wanted = block.translate(node.arg), block.world.type_of(node)
+    source, target = type_of(node.arg), node.resulttype
+    if (source, target) not in proven.BY_TEXT and not (source >= FIRST_USER_OID and target == _TEXT):
+        raise Untranslatable(f"cast of type {source} to {target}")
+    return cast(found, wanted, block.settings)
+
+
+def _collate(node: n.CollateExpr, block: Block) -> Typed:
+    return block.translate(node.arg)
+
+
+def _session_value(node: n.SQLValueFunction, block: Block) -> Typed:
+    if node.op in _USERS and block.world.described.named.role:
+        return Typed(sql=quoted(block.world.described.named.role), type=NAME, is_constant=True)
+    match node.op:
+        case 0:
+            return cast(block.now(), DATE, block.settings)
+        case 3:
+            return block.now()
+        case 7:
+            return cast(block.now(), TIMESTAMP, block.settings)
+    raise Untranslatable(f"SQL value function {node.op}")
+
+
+def _sublink(node: n.SubLink, block: Block) -> Typed:
+    from services.recompute.core.sql.sublinks import sublink
+
+    return sublink(node, block)
+
+
+def _aggregate(node: n.Aggref, block: Block) -> Typed:
+    if block.grouping is None or node.agglevelsup:
+        raise Untranslatable("aggregate of an outer query")
+    return block.grouping.aggregate(node)
+
+
+def _window(node: n.WindowFunc, block: Block) -> Typed:
+    from services.recompute.core.sql.windows import window
+
+    return window(node, block)
+
+
+_HANDLERS: dict[type[Any], Callable[[Any, Block], Typed]] = {
+    n.Var: _variable,
+    n.Const: lambda node, block: constant(node, block.world),
+    n.Param: _parameter,
+    n.OpExpr: _operation,
+    n.ScalarArrayOpExpr: _listed,
+    n.DistinctExpr: _distinct,
+    n.NullIfExpr: _null_if,
+    n.BoolExpr: _logic,
+    n.NullTest: _is_null,
+    n.BooleanTest: _is_true,
+    n.CaseExpr: _case,
+    n.CaseTestExpr: _case_value,
+    n.CoalesceExpr: _coalesce,
+    n.MinMaxExpr: _extreme,
+    n.FuncExpr: _function,
+    n.RelabelType: _relabelled,
+    n.CoerceViaIO: _by_text,
+    n.CollateExpr: _collate,
+    n.SQLValueFunction: _session_value,
+    n.SubLink: _sublink,
+    n.Aggref: _aggregate,
+    n.WindowFunc: _window,
 }

@@ -1,9 +1,9 @@
 """The forms in which a typed value is used: printed, compared for equality, put in order."""
 
 from services.recompute.core.catalog import Collation
-from services.recompute.core.dialect.datetimes import interval_text
-from services.recompute.core.dialect.numerics import as_decimal, decimal, digits_of, numeric_text
-from services.recompute.core.dialect.typed import FLOATS, Scope, Typed, Untranslatable
+from services.recompute.core.sql.datetimes import interval_text
+from services.recompute.core.sql.numerics import as_decimal, decimal, digits_of, numeric_text
+from services.recompute.core.sql.typed import FLOATS, Scope, Typed, Untranslatable
 from services.recompute.core.storage import canonical, is_key_fit, is_typed, spark_type
 
 _ORDERED_TEXTS = frozenset(("text", "varchar", "bpchar"))
@@ -79,5 +79,5 @@ def require_byte_order(collation: Collation, scope: Scope) -> None:
 def _require_value(typed: Typed) -> None:
     if typed.deferred:
         raise Untranslatable("a comparison with a quotient")
-    if typed.span is not None or typed.type.name == "unknown":
+    if typed.span is not None:
         raise Untranslatable(f"a comparison of {typed.type.name}")

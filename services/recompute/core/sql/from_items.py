@@ -1,271 +1,272 @@
-"""What stands in FROM: tables, views, subqueries, VALUES, and their joins."""
+"""What stands in FROM: tables, subqueries (views among them), named queries, VALUES, and their joins."""
 
-from sqlglot import exp
+from collections.abc import Sequence
 
-from services.recompute.core.catalog import Column, Opaque, Relation, Table, Union, View
-from services.recompute.core.dialect.joins import Side, cross, joined
-from services.recompute.core.dialect.parsing import parse
-from services.recompute.core.dialect.scope import DIALECT, Block, Entry, Field, Query, at, folded
-from services.recompute.core.dialect.setops import settled, values
-from services.recompute.core.dialect.typed import Typed, Untranslatable
+from msgspec import Struct
+from msgspec.structs import replace
+
+from services.recompute.core.catalog import Column, Opaque, Table, Union, View
+from services.recompute.core.sql.block import Block, Entry
+from services.recompute.core.sql.joins import note_join
+from services.recompute.core.sql.typed import Typed, Untranslatable
+from services.recompute.core.sql.world import Field, Rows
+from services.recompute.core.tree import nodes as n
+
+# A named query is put in wherever its name stands: two places double it at every level.
+_MOST_CHARACTERS = 400_000
+_RELATION, _FUNCTION = 0, 3
+_KINDS = ("JOIN", "LEFT JOIN", "FULL JOIN", "RIGHT JOIN")
+_INNER, _LEFT, _FULL, _RIGHT = 0, 1, 2, 3
 
 
-def from_clause(select: exp.Select, block: Block) -> str:
+class Side(Struct, frozen=True):
+    """Part of a FROM clause: its Spark SQL, and the inputs in it."""
+
+    sql: str
+    names: frozenset[str]
+    # Holds a join that must not be taken apart.
+    closed: bool = False
+
+
+def from_clause(query: n.Query, block: Block) -> str:
     """Spark's FROM clause; the block knows the inputs from now on. Empty if there is none."""
     parameters = block.parameters_as
-    first = select.args.get("from_")
-    if first is None:
+    if not isinstance(query.jointree, n.FromExpr):
+        raise Untranslatable("a join tree that is not understood")
+    items = query.jointree.fromlist
+    if not items:
         return f"⟦params⟧ AS {parameters}" if parameters else ""
-    groups: list[list[exp.Join]] = [[]]
-    firsts: list[exp.Expr] = [first.this]
-    for join in select.args.get("joins") or ():
-        if _is_comma(join):
-            firsts.append(join.this)
-            groups.append([])
-        else:
-            groups[-1].append(join)
-    sides: list[Side] = []
-    for number, (item, joins) in enumerate(zip(firsts, groups, strict=True)):
-        sides.append(_joined_group(item, joins, block, leads=number == 0))
-    block.visible = [shown for side in sides for shown in side.visible]
+    sides = [_group(item, block, leads=number == 0) for number, item in enumerate(items)]
     whole = sides[0]
     for side in sides[1:]:
-        whole = cross(whole, side)
+        sql = f"({side.sql})" if side.closed else side.sql
+        whole = Side(f"{whole.sql} CROSS JOIN {sql}", whole.names | side.names, whole.closed)
     if parameters is None:
         return whole.sql
-    if whole.closed:
-        return f"⟦params⟧ AS {parameters} CROSS JOIN ({whole.sql})"
-    return f"⟦params⟧ AS {parameters} CROSS JOIN {whole.sql}"
+    return f"⟦params⟧ AS {parameters} CROSS JOIN {f'({whole.sql})' if whole.closed else whole.sql}"
 
 
-def _is_comma(join: exp.Join) -> bool:
-    return not any(join.args.get(part) for part in ("on", "using", "side", "kind", "method"))
-
-
-def _joined_group(first: exp.Expr, joins: list[exp.Join], block: Block, *, leads: bool) -> Side:
-    """One element of FROM's comma list. Only where nothing but inner and left joins follow are parameters in sight."""
-    closed = not leads or any(join.side in ("RIGHT", "FULL") for join in joins)
+def _group(item: n.Expr, block: Block, *, leads: bool) -> Side:
+    """One element of FROM's list. Only where nothing but inner and left joins follow are parameters in sight."""
+    closed = not leads or not _is_chain(item)
     parameters = block.parameters_as
     if closed:
         block.parameters_as = None
     try:
-        side = _item(first, block)
-        for join in joins:
-            lateral = isinstance(join.this, exp.Lateral)
-            block.visible = list(side.visible)
-            side = joined(side, join, _item(join.this, block), block, lateral=lateral)
+        side = _item(item, block)
     finally:
         block.parameters_as = parameters
-    side.closed = closed and bool(joins)
-    return side
+    return replace(side, closed=closed and isinstance(item, n.JoinExpr))
 
 
-def _item(node: exp.Expr, block: Block) -> Side:
-    if isinstance(node, exp.Table):
-        side = _table(node, block)
-        for join in node.args.get("joins") or ():
-            block.visible = list(side.visible)
-            side = joined(side, join, _item(join.this, block), block, lateral=isinstance(join.this, exp.Lateral))
-            side.closed = True
-        return side
-    if isinstance(node, exp.Subquery):
-        if isinstance(node.this, exp.Table):
-            return _parenthesised(node, block)
-        _refuse_other_parts(node, ("this", "alias"))
-        query = block.world.query(node.this, block.outer, block.ctes, False)
-        return _entered(query, node, block)
-    if isinstance(node, exp.Lateral):
-        if not isinstance(node.this, exp.Subquery):
-            raise Untranslatable("function in FROM")
-        query = block.world.query(node.this.this, block, block.ctes, False)
-        return _entered(query, node, block, lateral=query.correlated)
-    if isinstance(node, exp.Values):
-        return _entered(values(node, block), node, block)
-    raise Untranslatable(f"{node.sql(dialect=DIALECT)} in FROM")
+def _is_chain(item: n.Expr) -> bool:
+    """Inner and left joins whose right side is a single item."""
+    while isinstance(item, n.JoinExpr):
+        if item.jointype not in (_INNER, _LEFT) or isinstance(item.rarg, n.JoinExpr):
+            return False
+        item = item.larg
+    return True
 
 
-def _parenthesised(node: exp.Subquery, block: Block) -> Side:
-    """(a JOIN b ON …): its own names stay in sight."""
-    if node.args.get("alias"):
-        raise Untranslatable("alias of a join")
-    parameters, block.parameters_as = block.parameters_as, None
-    try:
-        side = _item(node.this, block)
-        for join in node.args.get("joins") or ():
-            block.visible = list(side.visible)
-            side = joined(side, join, _item(join.this, block), block, lateral=False)
-    finally:
-        block.parameters_as = parameters
-    return Side(sql=f"({side.sql})", visible=side.visible, names=side.names)
+def _item(item: n.Expr, block: Block) -> Side:
+    match item:
+        case n.RangeTblRef(rtindex=number):
+            return _entered(number, block)
+        case n.JoinExpr():
+            return _joined(item, block)
+    raise Untranslatable("a FROM item that is not understood")
 
 
-def _table(node: exp.Table, block: Block) -> Side:
-    _refuse_other_parts(node, ("this", "db", "alias", "joins", "only"))
-    if not isinstance(node.this, exp.Identifier):
-        raise Untranslatable("function in FROM")
-    schema = folded(node.args["db"]) if node.args.get("db") else ""
-    name = folded(node.this)
-    query = block.ctes.get(name) if not schema else None
-    if query is None:
-        relation = block.world.described.relations.get((schema, name))
-        if relation is None:
-            raise Untranslatable(f"relation {name}")
-        if node.args.get("only") and not isinstance(relation, Table):
-            raise Untranslatable("ONLY")
-        query = rows_of(relation, block)
-        schema = relation.schema
-    return _entered(query, node, block, called=name, schema=schema)
+def _joined(join: n.JoinExpr, block: Block) -> Side:
+    if not 0 <= join.jointype < len(_KINDS):
+        raise Untranslatable("a join of another kind")
+    left = _item(join.larg, block)
+    right = _item(join.rarg, block)
+    if right.sql.startswith("LATERAL") and join.jointype not in (_INNER, _LEFT):
+        raise Untranslatable("lateral join of that kind")
+    if join.jointype in (_LEFT, _FULL):
+        block.nullable |= right.names
+    if join.jointype in (_RIGHT, _FULL):
+        block.nullable |= left.names
+    names = left.names | right.names
+    right_sql = f"({right.sql})" if isinstance(join.rarg, n.JoinExpr) else right.sql
+    if join.quals is None:
+        word = "CROSS JOIN" if join.jointype == _INNER else _KINDS[join.jointype]
+        return Side(f"{left.sql} {word} {right_sql}{' ON true' if join.jointype != _INNER else ''}", names)
+    condition = block.translate(join.quals)
+    note_join(join.jointype, join.quals, left.names, right.names, block)
+    return Side(f"{left.sql} {_KINDS[join.jointype]} {right_sql} ON {condition.sql}", names)
 
 
-def rows_of(relation: Relation, block: Block) -> Query:
-    """A relation of the catalog as a query; a plain table stays a token."""
+def _entered(number: int, block: Block) -> Side:
+    """A FROM item under a name of ours, known to the block."""
+    from services.recompute.core.sql.select import translated
+
+    entry = block.range_entry(number)
+    if entry.securityQuals and entry.rtekind != _RELATION:
+        raise Untranslatable("a policy of what is no table")
+    if entry.tablesample is not None:
+        raise Untranslatable("TABLESAMPLE")
+    places = None
+    lateral = False
+    match entry.rtekind:
+        case 0:
+            rows, places = _rows_of_relation(entry, number, block)
+        case 1 if isinstance(entry.subquery, n.Query):
+            rows = translated(entry.subquery, block.world, block, sees_outer=entry.lateral)
+            lateral = entry.lateral and rows.correlated
+        case 5:
+            rows = values(entry, block)
+        case 6:
+            rows = _named(entry, block)
+        case _:
+            raise Untranslatable("function in FROM" if entry.rtekind == _FUNCTION else "a FROM item of another kind")
+    if rows.unstable:
+        block.unstable = True
+    if len(rows.sql) > _MOST_CHARACTERS:
+        raise Untranslatable("a query that grows too long")
+    name = block.world.name("r")
+    block.entries[number] = Entry(name=name, fields=rows.fields, places=places)
+    block.facts.keys[name] = rows.keys
+    block.used |= rows.reads
+    block.tables |= rows.tables
+    block.correlated |= rows.correlated and not lateral
+    sql = rows.sql if rows.sql.startswith("⟦") else f"({rows.sql})"
+    return Side(f"{'LATERAL ' if lateral else ''}{sql} AS {name}", frozenset({name}))
+
+
+def _named(entry: n.RangeTblEntry, block: Block) -> Rows:
+    """A query of WITH, put in where its name stands."""
+    from services.recompute.core.sql.select import translated
+
+    if entry.self_reference:
+        raise Untranslatable("recursive query")
+    owner, crossed = block.above(entry.ctelevelsup)
+    name = entry.ctename or ""
+    if name not in owner.ctes:
+        query = next(
+            (
+                cte
+                for cte in (owner.query.cteList if owner.query is not None else ())
+                if isinstance(cte, n.CommonTableExpr) and cte.ctename == name
+            ),
+            None,
+        )
+        if query is None or not isinstance(query.ctequery, n.Query):
+            raise Untranslatable("a WITH query that is not understood")
+        if query.cterecursive or query.search_clause is not None or query.cycle_clause is not None:
+            raise Untranslatable("recursive query")
+        owner.ctes[name] = translated(query.ctequery, block.world, owner, sees_outer=False)
+    rows = owner.ctes[name]
+    if rows.correlated and crossed:
+        raise Untranslatable("a WITH query over columns of a query further out")
+    return rows
+
+
+def _rows_of_relation(entry: n.RangeTblEntry, number: int, block: Block) -> tuple[Rows, dict[int, int]]:
+    """A plain table stays a token."""
+    relation = block.world.relation(entry.relid)
     match relation:
+        case Table():
+            rows = rows_of_table(relation)
+        case Union():
+            if not entry.inh:
+                raise Untranslatable("ONLY")
+            rows = _rows_of_union(relation, block)
         case Opaque():
             raise Untranslatable(relation.reason)
-        case Table():
-            return _rows_of_table(relation, block)
-        case Union():
-            return _rows_of_union(relation, block)
         case View():
-            return _rows_of_view(relation, block)
+            raise Untranslatable("a view that was not put in")
+    block.tables |= rows.tables
+    places = places_of(relation.columns)
+    if not entry.securityQuals:
+        return rows, places
+    return _filtered(rows, places, entry, number, block), places
 
 
-def _rows_of_table(table: Table, block: Block) -> Query:
-    if table.obstacle:
-        raise Untranslatable(table.obstacle)
-    block.tables.add(table.oid)
-    fields = tuple(
+def places_of(columns: Sequence[Column]) -> dict[int, int]:
+    return {column.number or place + 1: place for place, column in enumerate(columns)}
+
+
+def _filtered(rows: Rows, places: dict[int, int], entry: n.RangeTblEntry, number: int, block: Block) -> Rows:
+    """What the policies that bind the reader let through."""
+    inner = Block(block.world, block.query, block.outer, sees_outer=block.sees_outer)
+    name = block.world.name("r")
+    inner.entries[number] = Entry(name=name, fields=rows.fields, places=places)
+    with inner.as_condition():
+        conditions = [inner.translate(one).sql for one in entry.securityQuals]
+    block.tables |= inner.tables
+    block.unstable |= inner.unstable
+    columns = ", ".join(f"{name}.c{position}" for position in range(len(rows.fields)))
+    sql = rows.sql if rows.sql.startswith("⟦") else f"({rows.sql})"
+    return replace(
+        rows,
+        sql=f"SELECT {columns} FROM {sql} AS {name} WHERE {' AND '.join(f'({one})' for one in conditions)}",
+        reads=rows.reads | inner.used,
+        tables=rows.tables | inner.tables,
+    )
+
+
+def fields_of(table: Table) -> tuple[Field, ...]:
+    return tuple(
         Field(
-            column.name,
             Typed(sql=f"c{position}", type=column.type),
             column.not_null or position in table.key,
             frozenset({(table.oid, position)}),
         )
         for position, column in enumerate(table.columns)
     )
+
+
+def rows_of_table(table: Table) -> Rows:
+    if table.obstacle:
+        raise Untranslatable(table.obstacle)
     keys = (frozenset(table.key),) if table.key else ()
-    token = f"⟦t:{table.oid}⟧"
-    tables = frozenset({table.oid})
-    if not table.row_filter:
-        return Query(sql=token, fields=fields, keys=keys, tables=tables)
-    inner = Block(block.world, None, {}, top=False)
-    entry = Entry(name=block.world.name("r"), alias=table.name, schema=table.schema, fields=fields)
-    inner.entries[entry.name] = entry
-    inner.visible = [(field.name, at(entry.name, position)) for position, field in enumerate(fields)]
-    inner.in_condition = True
-    condition = inner.translate(parse(f"SELECT {table.row_filter}").expressions[0])
-    block.tables |= inner.tables
-    columns = ", ".join(f"{entry.name}.c{position}" for position in range(len(fields)))
-    return Query(
-        sql=f"(SELECT {columns} FROM {token} AS {entry.name} WHERE {condition.sql})",
-        fields=fields,
-        keys=keys,
-        reads=frozenset(inner.used),
-        tables=tables | inner.tables,
-    )
+    return Rows(sql=f"⟦t:{table.oid}⟧", fields=fields_of(table), keys=keys, tables=frozenset({table.oid}))
 
 
-def _rows_of_union(union: Union, block: Block) -> Query:
-    """The members' rows under the parent's columns; a filter of the parent holds for each member."""
+def _rows_of_union(union: Union, block: Block) -> Rows:
+    """The members' rows under the parent's columns."""
     if not union.members:
         raise Untranslatable(f"{union.name}, which has no members")
     branches: list[str] = []
-    reads: set[tuple[int, int]] = set()
     of_columns: list[set[tuple[int, int]]] = [set() for _ in union.columns]
-    tables: set[int] = set()
     for member in union.members:
-        places = [member.position(column.name) for column in union.columns]
-        filtered = _with_filter(member, union.row_filter)
-        query = _rows_of_table(filtered, block)
-        tables |= query.tables
-        reads |= query.reads
+        token = rows_of_table(member).sql
         name = block.world.name("r")
         columns: list[str] = []
-        for number, (column, place) in enumerate(zip(union.columns, places, strict=True)):
+        for number, column in enumerate(union.columns):
+            place = member.position(column.name)
             if place is None or member.columns[place].type != column.type:
                 raise Untranslatable(f"column {column.name} of {member.name}")
             of_columns[number].add((member.oid, place))
             columns.append(f"{name}.c{place} AS c{number}")
-        branches.append(f"SELECT {', '.join(columns)} FROM {query.sql} AS {name}")
-    return Query(
-        sql=f"({' UNION ALL '.join(branches)})",
+        branches.append(f"SELECT {', '.join(columns)} FROM {token} AS {name}")
+    return Rows(
+        sql=" UNION ALL ".join(branches),
         fields=tuple(
-            Field(column.name, Typed(sql=f"c{number}", type=column.type), column.not_null, frozenset(read))
+            Field(Typed(sql=f"c{number}", type=column.type), column.not_null, frozenset(read))
             for number, (column, read) in enumerate(zip(union.columns, of_columns, strict=True))
         ),
-        reads=frozenset(reads),
-        tables=frozenset(tables),
+        tables=frozenset(member.oid for member in union.members),
     )
 
 
-def _with_filter(member: Table, row_filter: str) -> Table:
-    """Queried through its parent, a member's rows are bound by the parent's policies alone."""
-    return Table(
-        oid=member.oid, schema=member.schema, name=member.name, columns=member.columns, key=member.key,
-        obstacle=member.obstacle, row_filter=row_filter,
-    )  # fmt: skip
+def values(entry: n.RangeTblEntry, block: Block) -> Rows:
+    from services.recompute.core.sql.setops import held_for_all
 
-
-def _rows_of_view(view: View, block: Block) -> Query:
-    known = block.world.views.get(view.oid)
-    if known is None:
-        known = block.world.query(parse(view.sql), None, {}, False)
-        if len(known.fields) != len(view.columns):
-            raise Untranslatable(f"view {view.name}")
-        for field, column in zip(known.fields, view.columns, strict=True):
-            check_type(field, column)
-        block.world.views[view.oid] = known
+    types = [
+        block.world.pg_type(*one) for one in zip(entry.coltypes, entry.coltypmods, entry.colcollations, strict=True)
+    ]
+    rows = [[block.translate(value) for value in line] for line in entry.values_lists]
+    columns = [held_for_all(column, wanted) for column, wanted in zip(zip(*rows, strict=True), types, strict=True)]
+    lines = zip(*columns, strict=True)
+    names = ", ".join(f"c{number}" for number in range(len(columns)))
+    sql = " UNION ALL ".join(
+        f"SELECT {', '.join(f'{cell.sql} AS c{number}' for number, cell in enumerate(line))}" for line in lines
+    )
     fields = tuple(
-        Field(column.name, field.typed, field.not_null, field.reads)
-        for column, field in zip(view.columns, known.fields, strict=True)
+        Field(replace(column[0], sql=f"c{number}", is_constant=False, text=None))
+        for number, column in enumerate(columns)
     )
-    return Query(
-        sql=f"({known.sql})", fields=fields, keys=known.keys, reads=known.reads, tables=known.tables,
-        unstable=known.unstable,
-    )  # fmt: skip
-
-
-def check_type(field: Field, column: Column) -> None:
-    """What we take a column for must be what PostgreSQL says it is: a net under every rule of types."""
-    ours, theirs = field.typed.type, column.type
-    if (ours.oid, ours.modifier) != (theirs.oid, theirs.modifier):
-        said = f"{theirs.name}({theirs.modifier})" if ours.name == theirs.name else theirs.name
-        mine = f"{ours.name}({ours.modifier})" if ours.name == theirs.name else ours.name
-        raise Untranslatable(f"column {column.name}: PostgreSQL says type {said}, we say {mine}")
-
-
-def _entered(
-    query: Query, node: exp.Expr, block: Block, *, called: str = "", schema: str = "", lateral: bool = False
-) -> Side:
-    """A FROM item under its alias, known to the block."""
-    alias = node.args.get("alias")
-    fields = tuple(settled(field, block.world) for field in query.fields)
-    if alias is not None:
-        called, schema = (folded(alias.this), "") if alias.this else (called, schema)
-        renamed = alias.args.get("columns") or ()
-        fields = tuple(
-            Field(folded(renamed[position]), field.typed, field.not_null, field.reads)
-            if position < len(renamed)
-            else field
-            for position, field in enumerate(fields)
-        )
-    if query.unstable:
-        block.unstable = True
-    name = block.world.name("r")
-    block.entries[name] = Entry(name=name, alias=called, schema=schema, fields=fields)
-    block.facts.keys[name] = query.keys
-    block.used |= query.reads
-    block.tables |= query.tables
-    block.correlated |= query.correlated and not lateral
-    sql = query.sql if query.sql.startswith(("(", "⟦")) else f"({query.sql})"
-    return Side(
-        sql=f"{'LATERAL ' if lateral else ''}{sql} AS {name}",
-        visible=[(field.name, at(name, position)) for position, field in enumerate(fields)],
-        names={name},
-    )
-
-
-def _refuse_other_parts(node: exp.Expr, allowed: tuple[str, ...]) -> None:
-    for part, given in node.args.items():
-        if given and part not in allowed:
-            raise Untranslatable(f"{part} in FROM")
+    return Rows(sql=f"SELECT {names} FROM ({sql})", fields=fields)

@@ -3,83 +3,83 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
-from sqlglot import exp
 
 from services.recompute.core.catalog import PgType
 from services.recompute.core.certainty import Place
-from services.recompute.core.dialect.aggregates_calls import Call, call_of
-from services.recompute.core.dialect.ordering import check_distinct
-from services.recompute.core.dialect.scope import Block, at, parameter_of, place_of
-from services.recompute.core.dialect.typed import FLOATS, TEXT, Typed, Untranslatable
+from services.recompute.core.sql.aggregates import Call, call_of
+from services.recompute.core.sql.block import Block, parameter_of
+from services.recompute.core.sql.ordering import check_distinct
+from services.recompute.core.sql.typed import FLOATS, Typed, Untranslatable
+from services.recompute.core.tree import nodes as n
+from services.recompute.core.tree.walking import walk
 
 
 class Grouping:
-    """The step from rows to groups: names after it mean what groups have."""
+    """The step from rows to groups: variables after it mean what groups have."""
 
-    def __init__(self, block: Block, nodes: Sequence[exp.Expr]) -> None:
+    def __init__(self, block: Block, nodes: Sequence[n.Expr]) -> None:
         self._block = block
         self.name = block.world.name("g")
         self.is_whole = not nodes
-        self._nodes: list[exp.Expr] = []
+        self._nodes: list[n.Expr | Place] = []
         self._keys: list[Typed] = []
         self._calls: list[str] = []
-        self._firsts: dict[Place, str] = {}
-        self._empty: dict[int, str] = {}
         self._parameters = block.world.name("p") if block.shared else None
         self._uses_parameters = False
         for node in nodes:
             self._add_key(node)
-        self.places = frozenset(place for place in map(place_of, self._nodes) if place is not None)
+        self.places = frozenset(place for place in map(self._place, self._nodes) if place is not None)
         self.written = len(self._nodes)
         block.group_places = self.places
 
-    def _add_key(self, node: exp.Expr) -> None:
-        if node.find(exp.Query):
+    def _add_key(self, node: n.Expr) -> None:
+        if any(isinstance(inner, n.SubLink) for inner in walk(node)):
             raise Untranslatable("subquery in GROUP BY")
-        resolved = self._block.resolved(node)
+        resolved = self._identity(node)
         if resolved in self._nodes:
             return
-        typed = self._block.translate(resolved)
-        if typed.text is not None:
-            typed = Typed(sql=typed.sql, type=TEXT)
+        typed = self._block.translate(node)
         check_distinct(typed)
         self._nodes.append(resolved)
         self._keys.append(typed)
 
-    def index(self, node: exp.Expr) -> int | None:
-        """The place among the keys of an expression, as PostgreSQL would find it."""
+    def _identity(self, node: n.Expr) -> n.Expr | Place:
+        """What an expression is known by: the column that it is, or itself over columns."""
         resolved = self._block.resolved(node)
-        return self._nodes.index(resolved) if resolved in self._nodes[: self.written] else None
+        place = self._block.place(resolved)
+        return resolved if place is None else place
 
-    def expression(self, node: exp.Expr) -> Typed | None:
-        if isinstance(node, exp.Literal | exp.Paren | exp.Null | exp.Boolean) or node.find(exp.Query):
+    def _place(self, known: n.Expr | Place | None) -> Place | None:
+        return known if isinstance(known, tuple) else None
+
+    def expression(self, node: n.Expr) -> Typed | None:
+        if isinstance(node, n.SubLink | n.Aggref | n.WindowFunc):
             return None
-        index = self.index(node)
-        return None if index is None else self._key(index)
+        identity = self._identity(node)
+        return self._key(self._nodes.index(identity)) if identity in self._nodes[: self.written] else None
 
     def column(self, place: Place) -> Typed:
         """A column that is grouped by, or, as PostgreSQL saw to, one that its table's key decides."""
-        for index, node in enumerate(self._nodes):
-            if place_of(node) == place:
-                self._block.used |= self._block.field_at(place).reads
-                return self._key(index)
+        if place in self._nodes:
+            self._block.used |= self._block.field_at(place).reads
+            return self._key(self._nodes.index(place))
         typed = self._block.input_at(place)
         if typed.type.name in FLOATS:
             # Spark would make 0 of -0 in a key.
             return self._added(Call((f"first({typed.sql})",), lambda sql: replace(typed, sql=sql[0])))
-        self._nodes.append(at(*place))
+        self._nodes.append(place)
         self._keys.append(typed)
         return self._key(len(self._keys) - 1)
 
     def _key(self, index: int) -> Typed:
-        return replace(self._keys[index], sql=f"{self.name}.k{index}", is_constant=False)
+        return replace(self._keys[index], sql=f"{self.name}.k{index}", is_constant=False, text=None)
 
     def parameter(self, number: int, type: PgType) -> Typed:
         assert self._parameters is not None
         self._uses_parameters = True
         return parameter_of(self._parameters, number, type)
 
-    def aggregate(self, node: exp.Expr) -> Typed:
+    def aggregate(self, node: n.Aggref) -> Typed:
         with self._block.before_grouping():
             return self._added(call_of(node, self._block))
 
@@ -105,29 +105,28 @@ class Grouping:
     def key_columns(self) -> list[str]:
         return [f"{self.name}.k{index}" for index in range(self.written)]
 
-    def is_total(self, nodes: Sequence[exp.Expr], given: Callable[[Iterable[Place]], bool]) -> bool:
+    def is_total(self, nodes: Sequence[n.Expr], given: Callable[[Iterable[Place]], bool]) -> bool:
         """Whether no two groups are equal in all these expressions; `given` says which columns follow from theirs."""
-        others = [node for node in self._nodes[: self.written] if node not in nodes]
-        places = [place_of(node) for node in others]
+        known = [self._identity(node) for node in nodes]
+        places = [self._place(one) for one in self._nodes[: self.written] if one not in known]
         return all(place is not None for place in places) and given(place for place in places if place is not None)
 
     def shown(
-        self, nodes: Sequence[exp.Expr], given: Callable[[Iterable[Place], Iterable[Place]], bool]
+        self, nodes: Sequence[n.Expr], given: Callable[[Iterable[Place], Iterable[Place]], bool]
     ) -> frozenset[int] | None:
         """The places in a select list that tell the groups apart; None if the list does not show enough."""
-        resolved = [self._block.resolved(node) for node in nodes]
+        listed = [self._identity(node) for node in nodes]
         wanted = self._nodes[: self.written]
-        found = [resolved.index(node) for node in wanted if node in resolved]
-        missing = [node for node in wanted if node not in resolved]
-        places = [place for place in (place_of(resolved[number]) for number in found) if place is not None]
+        found = [listed.index(one) for one in wanted if one in listed]
+        places = [place for place in (self._place(listed[number]) for number in found) if place is not None]
         for number in sorted(found, reverse=True):
             # A column that follows from the others is not needed.
-            place = place_of(resolved[number])
+            place = self._place(listed[number])
             rest = [other for other in places if other != place]
             if len(found) > 1 and place is not None and given(rest, [place]):
                 found.remove(number)
                 places = rest
-        lost = [place_of(node) for node in missing]
+        lost = [self._place(one) for one in wanted if one not in listed]
         if any(place is None for place in lost) or not given(places, [place for place in lost if place is not None]):
             return None
         return frozenset(found)

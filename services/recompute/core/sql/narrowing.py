@@ -3,48 +3,36 @@
 import re
 from collections.abc import Iterator
 
-from sqlglot import exp
-
-from services.recompute.core.dialect.operators import compared_sides
-from services.recompute.core.dialect.scope import Block
-from services.recompute.core.dialect.typed import FLOATS
 from services.recompute.core.plan import Narrowing
+from services.recompute.core.sql.block import Block
+from services.recompute.core.sql.expressions import SYMBOLS, arguments
+from services.recompute.core.sql.joins import conjuncts
+from services.recompute.core.sql.operators import compared_sides
+from services.recompute.core.sql.typed import FLOATS
+from services.recompute.core.tree import nodes as n
 
 # Seen from the other side.
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_OPERATORS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _COLUMN = re.compile(r"\bc\d+\b")
 # The row's side is computed at every step of a search.
 _LONG = 240
 
 
-def narrowing(condition: exp.Expr, block: Block) -> Narrowing | None:
+def narrowing(condition: n.Expr, block: Block) -> Narrowing | None:
     """A comparison that holds wherever the condition holds; an equality if there is one."""
-    found = list(_comparisons(condition, block))
+    found = [one for part in conjuncts(condition) for one in _comparison(part, block)]
     return next((one for one in found if one.operator == "="), found[0] if found else None)
 
 
-def _comparisons(node: exp.Expr, block: Block) -> Iterator[Narrowing]:
+def _comparison(node: n.Expr, block: Block) -> Iterator[Narrowing]:
     """The condition has been translated before, so each part of it can be."""
-    if isinstance(node, exp.Paren):
-        yield from _comparisons(node.this, block)
-    elif isinstance(node, exp.And):
-        yield from _comparisons(node.this, block)
-        yield from _comparisons(node.expression, block)
-    elif isinstance(node, exp.Between) and not node.args.get("symmetric"):
-        yield from _comparison(">=", node.this, node.args["low"], block)
-        yield from _comparison("<=", node.this, node.args["high"], block)
-    elif type(node) in _OPERATORS:
-        yield from _comparison(_OPERATORS[type(node)], node.this, node.expression, block)
-
-
-def _comparison(operator: str, left: exp.Expr, right: exp.Expr, block: Block) -> Iterator[Narrowing]:
-    if any(isinstance(side, exp.Any | exp.All | exp.Tuple | exp.Anonymous) for side in (left, right)):
+    if type(node) is not n.OpExpr or SYMBOLS.get(node.opno) not in _MIRRORED or len(node.args) != 2:
         return
-    typed = block.translate(left), block.translate(right)
-    if any(side.type.name in FLOATS for side in typed):
+    operator = SYMBOLS[node.opno]
+    left, right = arguments(node.args, node.inputcollid, block)
+    if any(side.type.name in FLOATS for side in (left, right)):
         return
-    one, other = compared_sides(operator, *typed, block)
+    one, other = compared_sides(operator, left, right, block)
     if _is_of_row(one) and _is_of_tuple(other):
         yield Narrowing(operator, one, other)
     elif _is_of_tuple(one) and _is_of_row(other):

@@ -1,6 +1,6 @@
 """Numeric values as DECIMAL: which digits an operation needs, and with how many PostgreSQL prints its result."""
 
-from services.recompute.core.dialect.typed import INTEGERS, NUMERIC, Typed, Untranslatable, merged_flags
+from services.recompute.core.sql.typed import INTEGERS, NUMERIC, Typed, Untranslatable, merged_flags
 from services.recompute.core.storage import decimal_digits
 
 MOST_DIGITS = 38
@@ -8,6 +8,8 @@ _INTEGER_DIGITS = {"int2": 5, "int4": 10, "int8": 19}
 # What a numeric without a modifier is read as: wide for comparing, narrow where products must fit.
 WIDE = (36, 18)
 NARROW = (20, 8)
+# The end of a text in a regular expression of Java's, in Spark's quotes; $ would let a last line break pass.
+END = "\\\\z"
 
 
 def digits_of(typed: Typed) -> tuple[int, int] | None:
@@ -28,7 +30,7 @@ def as_decimal(typed: Typed, unmodified: tuple[int, int] = WIDE) -> Typed:
         sql = typed.sql if typed.type.name == "numeric" else f"CAST({typed.sql} AS {decimal(digits)})"
         return Typed(sql=sql, type=NUMERIC, digits=digits, printed_scale=typed.printed_scale, **merged_flags(typed))
     precision, scale = unmodified
-    fits = f"{typed.sql} RLIKE '^-?[0-9]{{1,{precision - scale}}}([.][0-9]{{1,{scale}}})?$'"
+    fits = f"{typed.sql} RLIKE '^-?[0-9]{{1,{precision - scale}}}([.][0-9]{{1,{scale}}})?{END}'"
     checked = (
         f"CASE WHEN {typed.sql} IS NULL OR {fits} THEN {typed.sql} "
         "ELSE CAST(raise_error('a numeric with too many digits') AS STRING) END"

@@ -1,13 +1,12 @@
-"""Comparison, arithmetic and logic, with the operator that PostgreSQL chooses for the types."""
+"""Comparison and arithmetic, between values of the types that PostgreSQL's operator takes."""
 
 from msgspec.structs import replace
 
-from services.recompute.core.catalog import PgType
-from services.recompute.core.dialect import numerics
-from services.recompute.core.dialect.casts import cast, coerced, common_type, joint_collation
-from services.recompute.core.dialect.datetimes import difference, shifted
-from services.recompute.core.dialect.forms import equality_key, ordering_key
-from services.recompute.core.dialect.typed import (
+from services.recompute.core.sql import numerics
+from services.recompute.core.sql.casts import cast
+from services.recompute.core.sql.datetimes import difference, shifted
+from services.recompute.core.sql.forms import equality_key, ordering_key
+from services.recompute.core.sql.typed import (
     BOOL,
     FLOAT8,
     FLOATS,
@@ -15,10 +14,8 @@ from services.recompute.core.dialect.typed import (
     INT4,
     INT8,
     INTEGERS,
-    INTERVAL,
     NUMERIC,
     STRINGS,
-    TEXT,
     Scope,
     Typed,
     Untranslatable,
@@ -26,6 +23,7 @@ from services.recompute.core.dialect.typed import (
 )
 from services.recompute.core.storage import spark_type
 
+_WHOLE = ("int2", "int4", "int8")
 _BY_NAME = {one.name: one for one in (INT2, INT4, INT8)}
 _NUMBERS = (*sorted(INTEGERS), "numeric", *sorted(FLOATS))
 _TIMES = ("date", "timestamp", "timestamptz")
@@ -39,75 +37,45 @@ def compared(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
 
 def compared_sides(operator: str, left: Typed, right: Typed, scope: Scope) -> tuple[str, str]:
     """Both sides in forms that Spark compares as PostgreSQL compares the values."""
-    if left.elapsed or right.elapsed:
+    if left.elapsed or right.elapsed or left.span is not None or right.span is not None:
         return _elapsed(left, right)
     names = {left.type.name, right.type.name}
-    left, right = matched(left, right, scope)
+    left, right = _widened(left, right, scope)
     if left.type.name == "numeric":
         return _same_digits(left, right)
     if operator in ("=", "<>", "<=>"):
-        if left.type.collation != right.type.collation:
-            joint_collation((left.type, right.type))
         return equality_key(left), equality_key(right)
-    if "name" in names and names & (STRINGS - {"name"}):
+    if "name" in names and len(names) > 1:
         raise Untranslatable("the order of names")
-    collation = joint_collation((left.type, right.type))
-    left, right = (replace(one, type=replace(one.type, collation=collation)) for one in (left, right))
     return ordering_key(left, scope), ordering_key(right, scope)
 
 
 def one_of(found: Typed, items: list[Typed], scope: Scope) -> Typed:
     """`found IN (items)`."""
-    names = {item.type.name for item in items if item.type.name != "unknown"}
-    if not items or (len(names) > 1 and not names <= set(_NUMBERS)):
-        raise Untranslatable("IN with several types")
     flags = merged_flags(found, *items)
-    if not (found.elapsed or any(item.elapsed for item in items)):
-        pairs = [matched(found, item, scope) for item in items]
-        keys = {equality_key(left) for left, _ in pairs}
-        if len(keys) == 1 and pairs[0][0].type.name != "numeric":
-            listed = ", ".join(equality_key(right) for _, right in pairs)
-            return Typed(sql=f"({keys.pop()} IN ({listed}))", type=BOOL, **flags)
-    equal = " OR ".join(compared("=", found, item, scope).sql for item in items)
-    return Typed(sql=f"({equal})", type=BOOL, **flags)
+    sides = [compared_sides("=", found, item, scope) for item in items]
+    if len({left for left, _ in sides}) == 1 and found.type.name != "numeric":
+        return Typed(sql=f"({sides[0][0]} IN ({', '.join(right for _, right in sides)}))", type=BOOL, **flags)
+    return Typed(sql=f"({' OR '.join(f'({left} = {right})' for left, right in sides)})", type=BOOL, **flags)
 
 
 def _elapsed(left: Typed, right: Typed) -> tuple[str, str]:
-    sides = [one if one.type.name != "unknown" else coerced(one, INTERVAL) for one in (left, right)]
-    if not all(one.elapsed or one.span is not None for one in sides):
+    if not all(one.elapsed or one.span is not None for one in (left, right)):
         raise Untranslatable("comparison with an interval")
-    one, other = (f"{side.span.compared_us}L" if side.span is not None else side.sql for side in sides)
+    one, other = (f"{side.span.compared_us}L" if side.span is not None else side.sql for side in (left, right))
     return one, other
 
 
-def matched(left: Typed, right: Typed, scope: Scope) -> tuple[Typed, Typed]:
-    """Two values as the operands of the comparison that PostgreSQL finds for their types."""
-    left, right = _resolved(left, right, scope), _resolved(right, left, scope)
-    if left.type.oid == right.type.oid and left.type.name != "unknown":
+def _widened(left: Typed, right: Typed, scope: Scope) -> tuple[Typed, Typed]:
+    """The operands of a comparison of two types: both as the one that holds the values of either."""
+    names = {left.type.name, right.type.name}
+    if left.type.oid == right.type.oid or names <= STRINGS - {"bpchar"}:
         return left, right
-    wanted = _comparison_type(left.type, right.type)
-    return coerced(left, wanted, scope.settings), coerced(right, wanted, scope.settings)
-
-
-def _resolved(typed: Typed, other: Typed, scope: Scope) -> Typed:
-    """A literal takes the type of the other side; a cast literal of an enum stands beside that enum only."""
-    if typed.type.name == "unknown":
-        wanted = TEXT if other.type.name == "unknown" else replace(other.type, modifier=-1)
-        return coerced(typed, wanted, scope.settings)
-    if typed.type.kind == "?" and other.type.kind == "e" and typed.text is not None:
-        return Typed(sql=typed.sql, type=other.type, is_constant=True)
-    return typed
-
-
-def _comparison_type(left: PgType, right: PgType) -> PgType:
-    names = {left.name, right.name}
-    if names <= set(_NUMBERS):
-        return FLOAT8 if names & FLOATS else common_type((left, right))
-    if names <= STRINGS:
-        return TEXT
-    if names <= set(_TIMES):
-        return common_type((left, right))
-    raise Untranslatable(f"comparison of {left.name} and {right.name}")
+    for chain in (_WHOLE, tuple(sorted(FLOATS)), _TIMES):
+        if names <= set(chain):
+            wanted = max((left.type, right.type), key=lambda one: chain.index(one.name))
+            return cast(left, wanted, scope.settings), cast(right, wanted, scope.settings)
+    raise Untranslatable(f"comparison of {left.type.name} and {right.type.name}")
 
 
 def _same_digits(left: Typed, right: Typed) -> tuple[str, str]:
@@ -125,7 +93,6 @@ def calculated(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
         raise Untranslatable("arithmetic on intervals")
     if {left.type.name, right.type.name} & set(_TIMES):
         return difference(operator, left, right)
-    left, right = _resolved(left, right, scope), _resolved(right, left, scope)
     names = {left.type.name, right.type.name}
     if not names <= set(_NUMBERS):
         raise Untranslatable(f"{left.type.name} {operator} {right.type.name}")
@@ -136,8 +103,7 @@ def calculated(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
     return _integer(operator, left, right)
 
 
-def bitwise(operator: str, left: Typed, right: Typed, scope: Scope) -> Typed:
-    left, right = _resolved(left, right, scope), _resolved(right, left, scope)
+def bitwise(operator: str, left: Typed, right: Typed) -> Typed:
     if not {left.type.name, right.type.name} <= INTEGERS:
         raise Untranslatable(f"{left.type.name} {operator} {right.type.name}")
     return _integer(operator, left, right)

@@ -3,11 +3,18 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
-from sqlglot import exp
 
-from services.recompute.core.dialect.forms import is_one_text, ordering_key
-from services.recompute.core.dialect.scope import DIALECT, Block, NotShared, World
-from services.recompute.core.dialect.typed import Typed, Untranslatable
+from services.recompute.core.sql.block import Block
+from services.recompute.core.sql.forms import is_one_text, ordering_key
+from services.recompute.core.sql.typed import Typed, Untranslatable
+from services.recompute.core.sql.world import NotShared, World
+from services.recompute.core.tree import nodes as n
+from services.recompute.core.tree import proven
+from services.recompute.core.tree.constants import Undecodable, value_of
+
+_ASCENDING, _DESCENDING = frozenset(proven.OPERATORS["<"]), frozenset(proven.OPERATORS[">"])
+_INT8_OF_INT4 = frozenset((481, 754))
+_MOST_ROWS = 2**31
 
 
 class SortKey(Struct, frozen=True):
@@ -28,45 +35,54 @@ class Limit(Struct, frozen=True):
     count: str | None = None
     skip: str | None = None
 
+    @property
+    def cuts(self) -> bool:
+        return self.count is not None or self.skip is not None
+
 
 def check_distinct(typed: Typed) -> None:
     """Refuses a value whose equals may print differently: which one is shown would be chance."""
-    if typed.text is None and not is_one_text(typed):
+    if not is_one_text(typed):
         raise Untranslatable(f"distinct values of {typed.type.name}")
 
 
-def sort_key(ordered: exp.Ordered, typed: Typed, block: Block) -> SortKey:
-    for part, given in ordered.args.items():
-        if given and part not in ("this", "desc", "nulls_first"):
-            raise Untranslatable(f"{part} in ORDER BY")
-    return SortKey(ordering_key(typed, block), bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first")))
+def sort_key(clause: n.Expr, typed: Typed, block: Block) -> SortKey:
+    if not isinstance(clause, n.SortGroupClause) or clause.sortop not in _ASCENDING | _DESCENDING:
+        raise Untranslatable("an order by another operator")
+    return SortKey(ordering_key(typed, block), clause.sortop in _DESCENDING, clause.nulls_first)
 
 
-def limit_of(node: exp.Expr, block: Block) -> Limit:
-    limit, offset = node.args.get("limit"), node.args.get("offset")
-    count: exp.Expr | None = None
-    if isinstance(limit, exp.Fetch):
-        options = limit.args.get("limit_options")
-        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-            raise Untranslatable("FETCH WITH TIES")
-        count = limit.args.get("count") or exp.Literal.number(1)
-    elif limit is not None:
-        count = limit.expression
-    return Limit(_number(count, block), _number(offset.expression if offset is not None else None, block))
+def limit_of(query: n.Query, block: Block) -> Limit:
+    if query.limitOption and query.limitCount is not None:
+        raise Untranslatable("FETCH WITH TIES")
+    return Limit(_number(query.limitCount, block), _number(query.limitOffset, block))
 
 
-def _number(node: exp.Expr | None, block: Block) -> str | None:
-    node = node.unnest() if node is not None else None
-    if node is None or isinstance(node, exp.Null) or (isinstance(node, exp.Column) and node.name.lower() == "all"):
-        return None
-    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and int(node.name) < 2**31:
-        return str(int(node.name))
-    if isinstance(node, exp.Parameter) and not block.world.shared:
+def _number(node: n.Expr | None, block: Block) -> str | None:
+    while isinstance(node, n.FuncExpr) and node.funcid in _INT8_OF_INT4:
+        (node,) = node.args
+    if isinstance(node, n.Const):
+        return _constant(node)
+    if isinstance(node, n.Param) and not node.paramkind:
+        if block.world.shared:
+            raise NotShared
         # NULL and negative numbers make Spark fail; PostgreSQL then has the right answer.
         return f"CAST({block.translate(node).sql} AS INT)"
-    if isinstance(node, exp.Parameter):
-        raise NotShared
-    raise Untranslatable(f"LIMIT {node.sql(dialect=DIALECT)}")
+    if node is not None:
+        raise Untranslatable("LIMIT by an expression")
+    return None
+
+
+def _constant(node: n.Const) -> str | None:
+    try:
+        value = value_of(node)
+    except Undecodable:
+        value = -1
+    if value is None:
+        return None
+    if not isinstance(value, int) or not 0 <= value < _MOST_ROWS:
+        raise Untranslatable("LIMIT of that many rows")
+    return str(value)
 
 
 def arranged(
@@ -90,18 +106,17 @@ def arranged(
     ties = [f"{column} ASC NULLS LAST" for column in columns]
     whole_order = order if total else order + ties
     shared = top and world.shared
-    is_limited = limit.count is not None or limit.skip is not None
     shown = (["q"] if shared else []) + columns
-    if not top and not is_limited:
+    if not top and not limit.cuts:
         return f"SELECT {', '.join(columns)} FROM ({sql})" if keys or not bare else sql
-    if not whole_order and is_limited:
+    if not whole_order and limit.cuts:
         whole_order = ["true"]
     cut = "".join(
         (f" LIMIT {limit.count}" if limit.count is not None else "", f" OFFSET {limit.skip}" if limit.skip else "")
     )
     if not top:
         return f"SELECT {', '.join(columns)} FROM (SELECT * FROM ({sql}) ORDER BY {', '.join(whole_order)}{cut})"
-    if not keys and not is_limited:
+    if not keys and not limit.cuts:
         return f"SELECT {_q(shared)}CAST(NULL AS BIGINT) AS ord{_listed(columns)} FROM ({sql})"
     if shared:
         # Bare, so that Spark sees that only the first few of each tuple are wanted.
@@ -114,7 +129,7 @@ def arranged(
         )
         where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
         return f"SELECT q, {ord_sql} AS ord{_listed(columns)} FROM ({placed}){where}"
-    if is_limited:
+    if limit.cuts:
         sql = f"SELECT * FROM ({sql}) ORDER BY {', '.join(whole_order)}{cut}"
     place = f"CAST(row_number() OVER (ORDER BY {', '.join(whole_order)}) AS BIGINT)" if keys else "CAST(NULL AS BIGINT)"
     return f"SELECT {place} AS ord{_listed(columns)} FROM ({sql})"

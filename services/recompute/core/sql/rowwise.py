@@ -3,20 +3,34 @@
 from collections.abc import Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
-from sqlglot import exp
 
-from services.recompute.core.catalog import Relation, Table, View
+from services.recompute.core.catalog import Table
 from services.recompute.core.certainty import Place
-from services.recompute.core.dialect.narrowing import narrowing
-from services.recompute.core.dialect.parsing import parse
-from services.recompute.core.dialect.scope import DIALECT, Block, Entry, Field, Origin, World, at, folded
-from services.recompute.core.dialect.select_list import Item, items_of
-from services.recompute.core.dialect.setops import settled
-from services.recompute.core.dialect.typed import BOOL, Typed, Untranslatable
 from services.recompute.core.plan import Narrowing
+from services.recompute.core.sql.block import Block, Entry
+from services.recompute.core.sql.expressions import condition
+from services.recompute.core.sql.from_items import fields_of, places_of
+from services.recompute.core.sql.narrowing import narrowing
+from services.recompute.core.sql.typed import Typed, Untranslatable
+from services.recompute.core.sql.world import Field, Origin, World
+from services.recompute.core.tree import nodes as n
+from services.recompute.core.tree.walking import walk
 
-_PARTS = ("expressions", "from_", "where", "kind")
+_RELATION, _SUBQUERY = 0, 1
+_NOUNS: tuple[tuple[str, str], ...] = (
+    ("setOperations", "set operation"),
+    ("cteList", "WITH"),
+    ("groupClause", "GROUP"),
+    ("groupingSets", "GROUP"),
+    ("havingQual", "HAVING"),
+    ("windowClause", "window"),
+    ("distinctClause", "DISTINCT"),
+    ("sortClause", "ORDER"),
+    ("limitCount", "LIMIT"),
+    ("limitOffset", "OFFSET"),
+    ("rowMarks", "FOR UPDATE"),
+    ("hasTargetSRFs", "a function of several rows in a select list"),
+)
 
 
 class Rowwise(Struct, frozen=True, kw_only=True):
@@ -27,80 +41,63 @@ class Rowwise(Struct, frozen=True, kw_only=True):
     fields: tuple[Field, ...]
     # For each value, the table's column that it is, or -1.
     columns: tuple[int, ...]
-    reads: frozenset[Origin]
+    reads: frozenset[Origin] = frozenset()
     narrowing: Narrowing | None = None
     unstable: bool = False
+    # The places of the table's columns by their numbers; None for a query's columns.
+    places: Mapping[int, int] | None = None
 
 
 class _RowBlock(Block):
     """A scope whose columns are expressions over the table itself."""
 
-    def __init__(self, world: World, rows: Rowwise, alias: str, schema: str) -> None:
-        super().__init__(world, None, {}, top=False)
+    def __init__(self, world: World, query: n.Query, number: int, rows: Rowwise) -> None:
+        super().__init__(world, query, None)
         self.rows = rows
-        name = world.name("r")
-        self.entries[name] = Entry(name=name, alias=alias, schema=schema, fields=rows.fields)
-        self.visible = [(field.name, at(name, position)) for position, field in enumerate(rows.fields)]
+        self.entries[number] = Entry(name=world.name("r"), fields=rows.fields, places=rows.places)
 
     def input_at(self, place: Place) -> Typed:
         field = self.rows.fields[place[1]]
         self.used |= field.reads
         return field.typed
 
-    def subquery(self, node: exp.Expr) -> Typed:
-        raise Untranslatable("subquery")
 
-    def intercepted(self, node: exp.Expr) -> Typed | None:
-        if isinstance(node, exp.Window):
-            raise Untranslatable("window")
-        if isinstance(node, exp.Filter | exp.AggFunc | exp.WithinGroup):
-            raise Untranslatable("aggregate")
-        return None
-
-
-def rowwise(node: exp.Expr, world: World, relations: Mapping[tuple[str, str], Relation]) -> Rowwise:
+def rowwise(query: n.Query, world: World) -> Rowwise:
     """Raises Untranslatable with the reason where the query is of another kind."""
-    while isinstance(node, exp.Subquery) and not any(given for part, given in node.args.items() if part != "this"):
-        node = node.this
-    if not isinstance(node, exp.Select):
-        raise Untranslatable("set operation" if isinstance(node, exp.SetOperation) else type(node).__name__.upper())
-    for part, given in node.args.items():
-        if given and part not in _PARTS:
-            raise Untranslatable("join" if part == "joins" else part.rstrip("_").upper())
-    source = node.args.get("from_")
-    if source is None:
-        raise Untranslatable("no table")
-    rows, alias, schema = _source(source.this, world, relations)
-    block = _RowBlock(world, rows, alias, schema)
+    for part, noun in _NOUNS:
+        if getattr(query, part):
+            raise Untranslatable(noun)
+    number, rows = _source(query, world)
+    block = _RowBlock(world, query, number, rows)
     conditions, narrowed = list(rows.conditions), rows.narrowing
-    where = node.args.get("where")
+    assert isinstance(query.jointree, n.FromExpr)
+    where = query.jointree.quals
     if where is not None:
-        conditions.append(_condition(where.this, block))
-        narrowed = _closer(narrowed, narrowing(where.this, block))
-    items = items_of(node, block)
+        conditions.append(_condition(where, block))
+        narrowed = _closer(narrowed, narrowing(where, block))
+    items = [entry for entry in query.targetList if isinstance(entry, n.TargetEntry) and not entry.resjunk]
     fields: list[Field] = []
+    columns: list[int] = []
     for item in items:
+        _refuse_other_rows(item)
         with block.recorded() as used:
-            typed = block.translate(item.node)
+            typed = block.translate(item.expr)
         if typed.span is not None:
             raise Untranslatable("interval in a result")
-        fields.append(settled(Field(item.name, typed, _not_null(item, block), frozenset(used)), world))
+        place = block.place(item.expr)
+        column = rows.columns[place[1]] if place is not None else -1
+        not_null = column >= 0 and rows.table.columns[column].not_null
+        columns.append(column)
+        fields.append(Field(typed, not_null, frozenset(used)))
     return Rowwise(
         table=rows.table,
         conditions=tuple(conditions),
         fields=tuple(fields),
-        columns=tuple(_column(item, block) for item in items),
+        columns=tuple(columns),
         reads=rows.reads | frozenset(block.used),
         narrowing=narrowed,
         unstable=rows.unstable or block.unstable,
     )
-
-
-def filtered(rows: Rowwise, sql: str, world: World) -> Rowwise:
-    """Those of the rows for which a filter over the result's columns is true."""
-    block = _RowBlock(world, rows, "result", "")
-    condition = _condition(parse(f"SELECT ({sql})").expressions[0], block)
-    return replace(rows, conditions=(*rows.conditions, condition), reads=rows.reads | frozenset(block.used))
 
 
 def _closer(one: Narrowing | None, other: Narrowing | None) -> Narrowing | None:
@@ -108,74 +105,63 @@ def _closer(one: Narrowing | None, other: Narrowing | None) -> Narrowing | None:
     return other if one is None or (other is not None and other.operator == "=") else one
 
 
-def _condition(node: exp.Expr, block: Block) -> str:
-    typed = block.translate(node)
-    if typed.type != BOOL:
-        raise Untranslatable("condition that is not boolean")
-    return typed.sql
+def _condition(node: n.Expr, block: Block) -> str:
+    _refuse_other_rows(node)
+    return condition(node, block).sql
 
 
-def _source(node: exp.Expr, world: World, relations: Mapping[tuple[str, str], Relation]) -> tuple[Rowwise, str, str]:
-    """What stands in FROM, and by which name it is called."""
-    alias = node.args.get("alias")
-    called = folded(alias.this) if alias is not None and alias.this else ""
-    if isinstance(node, exp.Subquery):
-        rows, schema = rowwise(node.this, world, relations), ""
-    elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-        if any(given for part, given in node.args.items() if part not in ("this", "db", "alias", "only")):
-            raise Untranslatable("join")
-        written = folded(node.args["db"]) if node.args.get("db") else ""
-        relation = relations.get((written, folded(node.this)))
-        rows, schema = _of_relation(relation, world, relations), "" if called or relation is None else relation.schema
-        called = called or folded(node.this)
-    else:
-        raise Untranslatable(f"{node.sql(dialect=DIALECT)} in FROM")
-    renamed = (alias.args.get("columns") or ()) if alias is not None else ()
-    fields = tuple(
-        replace(field, name=folded(renamed[number])) if number < len(renamed) else field
-        for number, field in enumerate(rows.fields)
-    )
-    return replace(rows, fields=fields), called, schema
+def _refuse_other_rows(node: n.Expr) -> None:
+    for inner in walk(node):
+        match inner:
+            case n.SubLink():
+                raise Untranslatable("subquery")
+            case n.Aggref():
+                raise Untranslatable("aggregate")
+            case n.WindowFunc():
+                raise Untranslatable("window")
 
 
-def _of_relation(relation: Relation | None, world: World, relations: Mapping[tuple[str, str], Relation]) -> Rowwise:
-    if isinstance(relation, Table):
-        return _of_table(relation, world)
-    if isinstance(relation, View):
-        inside = rowwise(parse(relation.sql), world, relations)
-        fields = tuple(
-            replace(field, name=column.name) for field, column in zip(inside.fields, relation.columns, strict=True)
-        )
-        return replace(inside, fields=fields)
-    raise Untranslatable("no single table" if relation is not None else "unknown relation")
+def _source(query: n.Query, world: World) -> tuple[int, Rowwise]:
+    """What stands in FROM, and its number in the range table."""
+    items = query.jointree.fromlist if isinstance(query.jointree, n.FromExpr) else ()
+    if not items:
+        raise Untranslatable("no table")
+    if len(items) != 1 or not isinstance(items[0], n.RangeTblRef):
+        raise Untranslatable("join")
+    number = items[0].rtindex
+    entry = query.rtable[number - 1]
+    if not isinstance(entry, n.RangeTblEntry) or entry.tablesample is not None:
+        raise Untranslatable("a FROM item of another kind")
+    if entry.rtekind == _SUBQUERY and isinstance(entry.subquery, n.Query) and not entry.securityQuals:
+        return number, rowwise(entry.subquery, world)
+    if entry.rtekind != _RELATION:
+        raise Untranslatable("no single table")
+    return number, _of_table(entry, number, query, world)
 
 
-def _of_table(table: Table, world: World) -> Rowwise:
+def _of_table(entry: n.RangeTblEntry, number: int, query: n.Query, world: World) -> Rowwise:
+    table = world.relation(entry.relid)
+    if not isinstance(table, Table):
+        raise Untranslatable("no single table")
     if table.obstacle:
         raise Untranslatable(table.obstacle)
-    fields = tuple(
-        Field(
-            column.name,
-            Typed(sql=f"c{position}", type=column.type),
-            column.not_null or position in table.key,
-            frozenset({(table.oid, position)}),
-        )
-        for position, column in enumerate(table.columns)
+    fields = fields_of(table)
+    rows = Rowwise(
+        table=table,
+        conditions=(),
+        fields=fields,
+        columns=tuple(range(len(fields))),
+        places=places_of(table.columns),
     )
-    rows = Rowwise(table=table, conditions=(), fields=fields, columns=tuple(range(len(fields))), reads=frozenset())
-    if not table.row_filter:
+    if not entry.securityQuals:
         return rows
-    block = _RowBlock(world, rows, table.name, table.schema)
-    condition = _condition(parse(f"SELECT ({table.row_filter})").expressions[0], block)
-    return replace(rows, conditions=(condition,), reads=frozenset(block.used))
-
-
-def _column(item: Item, block: _RowBlock) -> int:
-    node = block.resolved(item.node)
-    if isinstance(node, exp.Column) and node.table in block.entries:
-        return block.rows.columns[int(node.name.removeprefix("c"))]
-    return -1
-
-
-def _not_null(item: Item, block: _RowBlock) -> bool:
-    return _column(item, block) >= 0 and block.rows.table.columns[_column(item, block)].not_null
+    block = _RowBlock(world, query, number, rows)
+    conditions = tuple(_condition(one, block) for one in entry.securityQuals)
+    return Rowwise(
+        table=table,
+        conditions=conditions,
+        fields=fields,
+        columns=rows.columns,
+        reads=frozenset(block.used),
+        places=rows.places,
+    )

@@ -1,120 +1,107 @@
-"""A SELECT as Spark SQL."""
+"""A query of the tree as Spark SQL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlglot import exp
 
 from services.recompute.core.certainty import certain_key, follows, tells_apart
-from services.recompute.core.dialect.aggregates import Grouping
-from services.recompute.core.dialect.ctes import with_named
-from services.recompute.core.dialect.forms import equality_key, ordering_key
-from services.recompute.core.dialect.from_items import from_clause
-from services.recompute.core.dialect.joins import note_condition
-from services.recompute.core.dialect.numerics import numeric_text
-from services.recompute.core.dialect.ordering import (
-    SortKey,
-    arranged,
-    check_distinct,
-    limit_of,
-    sort_key,
-)  # fmt: skip
-from services.recompute.core.dialect.scope import (
-    Block,
-    Field,
-    NotShared,
-    Origin,
-    Query,
-    World,
-    folded,
-    is_aggregate,
-    place_of,
-)
-from services.recompute.core.dialect.select_list import Item, items_of, order_target
-from services.recompute.core.dialect.setops import set_operation, values
-from services.recompute.core.dialect.typed import BOOL, Typed, Untranslatable
+from services.recompute.core.sql.block import Block
+from services.recompute.core.sql.expressions import condition
+from services.recompute.core.sql.forms import equality_key, ordering_key
+from services.recompute.core.sql.from_items import from_clause
+from services.recompute.core.sql.grouping import Grouping
+from services.recompute.core.sql.joins import note_condition
+from services.recompute.core.sql.numerics import numeric_text
+from services.recompute.core.sql.ordering import SortKey, arranged, check_distinct, limit_of, sort_key
+from services.recompute.core.sql.setops import set_operation
+from services.recompute.core.sql.typed import Typed, Untranslatable
+from services.recompute.core.sql.windows import expression_of
+from services.recompute.core.sql.world import Field, Origin, Rows, World
+from services.recompute.core.tree import nodes as n
 
-_PARTS = frozenset(
+# Functions that give NULL for a NULL only: date_trunc, lower, upper, length, abs; and casts of numbers.
+_STRICT = frozenset(
     (
-        *("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct"),
-        *("with_", "windows", "kind"),
+        *(1217, 2020, 870, 871, 1317, 1318, 1394, 1395, 1396, 1397, 1398, 1705),
+        *(1740, 1781, 1782, 480, 481, 754, 714, 316, 235, 482, 311, 1746, 401, 406, 2024, 2027, 2028, 1174, 2029, 1178),
     )
 )
-
-# Functions that give NULL for a NULL only.
-_STRICT = frozenset(("date_trunc", "lower", "upper", "length", "abs"))
+_COUNTS = frozenset((2147, 2803))
 
 
 class Sorting(Struct, frozen=True):
     """ORDER BY: its keys, the expressions they come from, and for each the output column that it is, or -1."""
 
     keys: list[SortKey]
-    nodes: list[exp.Expr]
+    nodes: list[n.Expr]
     positions: list[int]
 
 
-def translated(node: exp.Expr, outer: Block | None, ctes: Mapping[str, Query], top: bool, *, world: World) -> Query:
-    """Any query: SELECT, set operation, VALUES, in parentheses or not."""
-    while isinstance(node, exp.Subquery):
-        if any(given for part, given in node.args.items() if part not in ("this", "with_", "order", "limit", "offset")):
-            raise Untranslatable("query in parentheses with more around it")
-        if any(node.args.get(part) for part in ("order", "limit", "offset", "with_")):
-            raise Untranslatable("query in parentheses with more after it")
-        node = node.this
-    ctes = with_named(node, world, outer, ctes)
-    if isinstance(node, exp.SetOperation):
-        return set_operation(node, world, outer, ctes, top)
-    if isinstance(node, exp.Values):
-        block = Block(world, outer, ctes, top=False)
-        if top and world.shared:
-            raise NotShared
-        query = values(node, block)
-        sql = arranged(query.sql, len(query.fields), [], limit_of(node, block), world, total=False, top=top, bare=True)
-        return replace(query, sql=sql)
-    if not isinstance(node, exp.Select):
-        raise Untranslatable(f"{type(node).__name__.upper()} query")
-    return _select(node, Block(world, outer, ctes, top=top))
+def translated(
+    query: n.Query, world: World, outer: Block | None, *, top: bool = False, sees_outer: bool = True
+) -> Rows:
+    """Raises Untranslatable for what is not known to be equal in Spark."""
+    _refuse(query)
+    block = Block(world, query, outer, top=top and query.setOperations is None, sees_outer=sees_outer)
+    if query.setOperations is not None:
+        return set_operation(query, block, top=top)
+    return _select(query, block)
 
 
-def _select(node: exp.Select, block: Block) -> Query:
-    for part, given in node.args.items():
-        if given and part not in _PARTS:
-            raise Untranslatable(f"{part.rstrip('_').upper()} in a query")
-    source = from_clause(node, block)
-    block.windows = {folded(named.this): named for named in node.args.get("windows") or ()}
-    items = items_of(node, block)
+def _refuse(query: n.Query) -> None:
+    for holds, noun in (
+        (query.commandType != 1, "a command that is no SELECT"),
+        (query.hasTargetSRFs, "a function of several rows in a select list"),
+        (bool(query.rowMarks), "FOR UPDATE"),
+        (query.hasRecursive and any(_is_recursive(cte) for cte in query.cteList), "recursive query"),
+        (any(getattr(one, "kind", 1) != 0 for one in query.groupingSets), "GROUPING SETS"),
+    ):
+        if holds:
+            raise Untranslatable(noun)
+
+
+def _is_recursive(cte: n.Expr) -> bool:
+    return not isinstance(cte, n.CommonTableExpr) or cte.cterecursive
+
+
+def _select(query: n.Query, block: Block) -> Rows:
+    items = [entry for entry in query.targetList if isinstance(entry, n.TargetEntry) and not entry.resjunk]
     if not items:
         raise Untranslatable("result without columns")
-    where = _condition(node.args.get("where"), block)
-    if node.args.get("where") is not None:
-        note_condition(node.args["where"].this, block)
-    _group(node, items, block)
+    source = from_clause(query, block)
+    assert isinstance(query.jointree, n.FromExpr)
+    where = _condition(query.jointree.quals, block)
+    if query.jointree.quals is not None:
+        note_condition(query.jointree.quals, block)
+    if query.groupClause or query.groupingSets or query.havingQual is not None or _has_aggregates(query):
+        block.grouping = Grouping(block, [expression_of(clause, block) for clause in query.groupClause])
     outputs, reads = _outputs(items, block)
-    having = _condition(node.args.get("having"), block)
-    sorting = _sorting(node, items, outputs, block)
-    distinct = node.args.get("distinct")
-    on = list(distinct.args["on"].expressions) if distinct is not None and distinct.args.get("on") else []
-    apart = _distinct_on(on, items, outputs, block)
-    keys = _keys(items, outputs, block, whole=distinct is not None and not on)
-    if on and all(position >= 0 for position in apart.positions):
+    having = _condition(query.havingQual, block)
+    sorting = _sorting(query, items, outputs, block)
+    is_distinct = bool(query.distinctClause) and not query.hasDistinctOn
+    apart = _distinct_on(query, items, outputs, block)
+    keys = _keys(items, outputs, block, whole=is_distinct)
+    limit = limit_of(query, block)
+    total = _is_total(sorting, block, keys, whole=is_distinct)
+    if query.hasDistinctOn and all(position >= 0 for position in apart.positions):
+        # Of the rows that are left, not of those among which the first is chosen.
         keys = (*keys, frozenset(apart.positions))
-    limit = limit_of(node, block)
-    total = _is_total(sorting, block, keys, whole=distinct is not None and not on)
-    if (limit.count is not None or limit.skip is not None or on) and not total:
+    if (limit.cuts or query.hasDistinctOn) and not total:
         block.unstable = True
     if block.grouping is not None:
         source, where = block.grouping.sql(source, where), ""
     where = _both(where, having)
-    sql = _staged(outputs, sorting, apart, source, where, block, distinct=distinct is not None and not on)
-    if on:
+    sql = _staged(outputs, sorting, apart, source, where, block, distinct=is_distinct)
+    if query.hasDistinctOn:
         sql = _first_of_each(sql, len(outputs), sorting, len(apart.keys), block, total=total)
-    if distinct is not None:
+    if query.distinctClause:
         block.used.update(*reads)
-    return Query(
-        sql=arranged(sql, len(outputs), sorting.keys, limit, block.world, total=total, top=block.top, bare=not on),
+    bare = not query.hasDistinctOn
+    return Rows(
+        sql=arranged(sql, len(outputs), sorting.keys, limit, block.world, total=total, top=block.top, bare=bare),
         fields=tuple(
-            Field(item.name, replace(typed, sql=f"c{number}", is_constant=False), _not_null(item, block), found)
+            Field(replace(typed, sql=f"c{number}", is_constant=False, text=None), _is_present(item.expr, block), found)
             for number, (item, typed, found) in enumerate(zip(items, outputs, reads, strict=True))
         ),
         keys=keys,
@@ -124,19 +111,29 @@ def _select(node: exp.Select, block: Block) -> Query:
         unstable=block.unstable,
         correlated=block.correlated,
         is_whole=block.grouping is not None and block.grouping.is_whole,
-        is_cut=bool(having) or limit.count is not None or limit.skip is not None,
+        is_cut=bool(having) or limit.cuts,
     )
 
 
-def _condition(clause: exp.Expr | None, block: Block) -> str:
-    if clause is None:
+def _has_aggregates(query: n.Query) -> bool:
+    """Whether an aggregate of this query stands in its select list; subqueries hold their own."""
+    pending: list[n.Expr] = list(query.targetList)
+    from services.recompute.core.tree.walking import children
+
+    while pending:
+        node = pending.pop()
+        if isinstance(node, n.Aggref) and node.agglevelsup == 0:
+            return True
+        if not isinstance(node, n.Query):
+            pending += children(node)
+    return False
+
+
+def _condition(node: n.Expr | None, block: Block) -> str:
+    if node is None:
         return ""
-    block.in_condition = True
-    typed = block.translate(clause.this)
-    block.in_condition = False
-    if typed.type != BOOL and typed.text is None:
-        raise Untranslatable("condition that is not boolean")
-    return f" WHERE {typed.sql}"
+    with block.as_condition():
+        return f" WHERE {condition(node, block).sql}"
 
 
 def _both(where: str, having: str) -> str:
@@ -145,53 +142,12 @@ def _both(where: str, having: str) -> str:
     return where or having
 
 
-def _group(node: exp.Select, items: Sequence[Item], block: Block) -> None:
-    group = node.args.get("group")
-    having, order = node.args.get("having"), node.args.get("order")
-    parts = [item.node for item in items] + [part for part in (having, order) if part is not None]
-    if group is None and having is None and not any(_aggregates(part) for part in parts):
-        return
-    wanted: list[exp.Expr] = []
-    if group is not None:
-        if any(given for part, given in group.args.items() if part != "expressions"):
-            raise Untranslatable("GROUPING SETS")
-        for expression in group.expressions:
-            if not (isinstance(expression, exp.Tuple) and not expression.expressions):
-                wanted.append(_group_target(expression, items, block))
-    block.grouping = Grouping(block, wanted)
-
-
-def _aggregates(node: exp.Expr) -> bool:
-    """Whether an aggregate stands here, not in a subquery and not as a window."""
-    if isinstance(node, exp.Query):
-        return False
-    if isinstance(node, exp.Window):
-        inside = node.this.this if isinstance(node.this, exp.Filter) else node.this
-        return any(_aggregates(child) for child in inside.iter_expressions()) or any(
-            _aggregates(child) for child in node.iter_expressions() if child is not node.this
-        )
-    return is_aggregate(node) or any(_aggregates(child) for child in node.iter_expressions())
-
-
-def _group_target(node: exp.Expr, items: Sequence[Item], block: Block) -> exp.Expr:
-    """PostgreSQL's rule for GROUP BY: a bare name is an input column first, then an output's name."""
-    if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
-        raise Untranslatable("GROUPING SETS")
-    if isinstance(node, exp.Literal) and not node.is_string:
-        return items[int(node.name) - 1].node
-    if isinstance(node, exp.Column) and not node.table and block.lookup(node) is None:
-        found = [item.node for item in items if item.name == folded(node.this)]
-        if found:
-            return found[0]
-    return node
-
-
-def _outputs(items: Sequence[Item], block: Block) -> tuple[list[Typed], list[frozenset[Origin]]]:
+def _outputs(items: Sequence[n.TargetEntry], block: Block) -> tuple[list[Typed], list[frozenset[Origin]]]:
     outputs: list[Typed] = []
     reads: list[frozenset[Origin]] = []
     for item in items:
         with block.recorded() as used:
-            typed = block.translate(item.node)
+            typed = block.translate(item.expr)
         if typed.span is not None:
             raise Untranslatable("interval in a result")
         if typed.printed_scale is not None:
@@ -202,31 +158,37 @@ def _outputs(items: Sequence[Item], block: Block) -> tuple[list[Typed], list[fro
     return outputs, reads
 
 
-def _sorting(node: exp.Select, items: Sequence[Item], outputs: Sequence[Typed], block: Block) -> Sorting:
-    order = node.args.get("order")
+def _target(node: n.Expr, items: Sequence[n.TargetEntry], block: Block) -> int:
+    """The output column that an expression is, or -1."""
+    resolved = block.resolved(node)
+    return next((number for number, item in enumerate(items) if block.resolved(item.expr) == resolved), -1)
+
+
+def _sorting(query: n.Query, items: Sequence[n.TargetEntry], outputs: Sequence[Typed], block: Block) -> Sorting:
     sorting = Sorting([], [], [])
-    is_seen = block.top or node.args.get("limit") or node.args.get("offset") or node.args.get("distinct")
-    for ordered in order.expressions if order is not None and is_seen else ():
-        position, target = order_target(ordered.this, items, block)
-        typed = outputs[position] if position >= 0 else block.translate(target)
-        if position >= 0:
-            with block.recorded() as used:
-                block.translate(items[position].node)
-            block.used |= used
-        sorting.keys.append(sort_key(ordered, typed, block))
-        sorting.nodes.append(target)
+    is_cut = query.limitCount is not None or query.limitOffset is not None
+    if not (block.top or is_cut or query.distinctClause):
+        return sorting
+    for clause in query.sortClause:
+        node = expression_of(clause, block)
+        position = _target(node, items, block)
+        with block.recorded() as used:
+            typed = block.translate(node)
+        block.used |= used
+        sorting.keys.append(sort_key(clause, outputs[position] if position >= 0 else typed, block))
+        sorting.nodes.append(node)
         sorting.positions.append(position)
     return sorting
 
 
-def _distinct_on(nodes: Sequence[exp.Expr], items: Sequence[Item], outputs: Sequence[Typed], block: Block) -> Sorting:
-    """DISTINCT ON's expressions; they follow ORDER BY's rule of names."""
+def _distinct_on(query: n.Query, items: Sequence[n.TargetEntry], outputs: Sequence[Typed], block: Block) -> Sorting:
     found = Sorting([], [], [])
-    for node in nodes:
-        position, target = order_target(node, items, block)
-        typed = outputs[position] if position >= 0 else block.translate(target)
+    for clause in query.distinctClause if query.hasDistinctOn else ():
+        node = expression_of(clause, block)
+        position = _target(node, items, block)
+        typed = outputs[position] if position >= 0 else block.translate(node)
         found.keys.append(SortKey(equality_key(typed), False, False))
-        found.nodes.append(target)
+        found.nodes.append(node)
         found.positions.append(position)
     return found
 
@@ -238,17 +200,18 @@ def _is_total(sorting: Sorting, block: Block, keys: Sequence[frozenset[int]], *,
         return True
     if whole:
         return False
-    resolved = [block.resolved(node) for node in sorting.nodes]
-    places = [place for place in map(place_of, resolved) if place is not None]
+    places = [place for place in map(block.place, sorting.nodes) if place is not None]
     if block.grouping is not None:
-        return block.grouping.is_total(resolved, lambda wanted: follows(block.facts, places, wanted))
+        return block.grouping.is_total(sorting.nodes, lambda wanted: follows(block.facts, places, wanted))
     return tells_apart(block.facts, places)
 
 
-def _keys(items: Sequence[Item], outputs: Sequence[Typed], block: Block, *, whole: bool) -> tuple[frozenset[int], ...]:
+def _keys(
+    items: Sequence[n.TargetEntry], outputs: Sequence[Typed], block: Block, *, whole: bool
+) -> tuple[frozenset[int], ...]:
     """Sets of output columns that are different in each row."""
     keys: list[frozenset[int]] = []
-    places = [place_of(block.resolved(item.node)) for item in items]
+    places = [block.place(item.expr) for item in items]
     shown = {place: number for number, place in reversed(list(enumerate(places))) if place is not None}
     if block.grouping is None:
         key = certain_key(block.facts, shown)
@@ -258,7 +221,7 @@ def _keys(items: Sequence[Item], outputs: Sequence[Typed], block: Block, *, whol
         keys.append(frozenset())
     else:
         found = block.grouping.shown(
-            [item.node for item in items], lambda given, wanted: follows(block.facts, given, wanted)
+            [item.expr for item in items], lambda given, wanted: follows(block.facts, given, wanted)
         )
         if found is not None:
             keys.append(found)
@@ -269,20 +232,22 @@ def _keys(items: Sequence[Item], outputs: Sequence[Typed], block: Block, *, whol
     return tuple(keys)
 
 
-def _not_null(item: Item, block: Block) -> bool:
-    return _is_present(block.resolved(item.node), block)
-
-
-def _is_present(node: exp.Expr, block: Block) -> bool:
+def _is_present(node: n.Expr, block: Block) -> bool:
     """Whether a value is never NULL, as far as that is seen easily."""
-    place = place_of(node)
+    node = block.resolved(node)
+    place = block.place(node)
     if place is not None:
         return place in block.present or (place[0] not in block.nullable and block.field_at(place).not_null)
-    if isinstance(node, exp.Anonymous) and str(node.this).lower() in _STRICT:
-        return all(_is_present(argument, block) for argument in node.expressions)
-    if isinstance(node, exp.Cast | exp.Paren):
-        return _is_present(node.this, block)
-    return isinstance(node, exp.Count) or (isinstance(node, exp.Literal) and not node.args.get("null"))
+    match node:
+        case n.FuncExpr(funcid=oid, args=args) if oid in _STRICT:
+            return all(_is_present(argument, block) for argument in args)
+        case n.RelabelType(arg=arg) | n.CoerceViaIO(arg=arg):
+            return _is_present(arg, block)
+        case n.Aggref(aggfnoid=oid):
+            return oid in _COUNTS
+        case n.Const(constisnull=is_null):
+            return not is_null
+    return False
 
 
 def _staged(
@@ -303,10 +268,10 @@ def _staged(
     extra += [f"{key.sql} AS d{number}" for number, key in enumerate(apart.keys)]
     tail = f"{f' FROM {source}' if source else ''}{where}"
     if not distinct:
-        return f"SELECT {', '.join(shown + extra) or '1 AS nothing'}{tail}"
+        return f"SELECT {', '.join(shown + extra)}{tail}"
     if any(position < 0 for position in sorting.positions):
         raise Untranslatable("SELECT DISTINCT ordered by what it does not show")
-    inner = f"SELECT DISTINCT {', '.join(shown) or '1 AS nothing'}{tail}"
+    inner = f"SELECT DISTINCT {', '.join(shown)}{tail}"
     if not sorting.keys:
         return inner
     name = block.world.name("d")

@@ -3,10 +3,10 @@
 from msgspec.structs import replace
 
 from services.recompute.core.catalog import Collation
-from services.recompute.core.dialect.casts import cast, joint_collation
-from services.recompute.core.dialect.forms import require_byte_order
-from services.recompute.core.dialect.numerics import numeric_text
-from services.recompute.core.dialect.typed import (
+from services.recompute.core.sql.casts import cast
+from services.recompute.core.sql.forms import require_byte_order
+from services.recompute.core.sql.numerics import numeric_text
+from services.recompute.core.sql.typed import (
     BOOL,
     INT4,
     INTEGERS,
@@ -19,35 +19,35 @@ from services.recompute.core.dialect.typed import (
 )
 from services.recompute.core.storage import quoted
 
+# Spark tries every length for each %: each one more is a factor of the text's length.
+MOST_WILDCARDS = 3
 _UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def text_of(typed: Typed) -> Typed:
     """An argument of type text."""
-    if typed.type.name not in STRINGS and typed.type.name != "unknown":
+    if typed.type.name not in STRINGS:
         raise Untranslatable(f"a text function of {typed.type.name}")
-    found = cast(typed, TEXT)
-    if found.type.collation is Collation.LOOSE:
+    if typed.type.collation is Collation.LOOSE:
         raise Untranslatable("a nondeterministic collation")
-    return found
+    return cast(typed, replace(TEXT, collation=typed.type.collation))
 
 
 def int_of(typed: Typed) -> Typed:
     """An argument of type int4."""
-    if typed.type.name not in ("int2", "int4", "unknown"):
+    if typed.type.name not in ("int2", "int4"):
         raise Untranslatable(f"a count of type {typed.type.name}")
     return cast(typed, INT4)
 
 
 def made(sql: str, *parts: Typed) -> Typed:
-    collation = joint_collation([part.type for part in parts if part.type.name in STRINGS])
-    return Typed(sql=sql, type=replace(TEXT, collation=collation), **merged_flags(*parts))
+    return Typed(sql=sql, type=TEXT, **merged_flags(*parts))
 
 
 def joined(left: Typed, right: Typed) -> Typed:
     """`||`: one side is text, the other is cast to it."""
     names = left.type.name, right.type.name
-    if not set(names) & (STRINGS | {"unknown"}):
+    if not set(names) & STRINGS:
         raise Untranslatable(f"{names[0]} || {names[1]}")
     parts = tuple(cast(one, TEXT) for one in (left, right))
     return made(f"concat({parts[0].sql}, {parts[1].sql})", *parts)
@@ -88,18 +88,23 @@ def like(typed: Typed, pattern: Typed, scope: Scope, *, folds: bool = False, esc
     """LIKE; Spark fails on an escape before an ordinary sign, which PostgreSQL takes as that sign."""
     if typed.type.name == "bpchar" and folds:
         raise Untranslatable("ILIKE of bpchar")
-    x, wanted = (one if one.type.name == "bpchar" else text_of(one) for one in (typed, pattern))
-    if typed.type.name == "bpchar" and pattern.type.name == "unknown":
-        wanted = cast(pattern, TEXT)
+    # The padding counts on the left, where the operator takes char(n), and not in a pattern, which is a text.
+    x, wanted = typed if typed.type.name == "bpchar" else text_of(typed), text_of(pattern)
     if x.type.collation is Collation.LOOSE:
         raise Untranslatable("a nondeterministic collation")
     if folds:
-        collation = joint_collation((x.type, wanted.type))
-        x, wanted = (lowered(replace(one, type=replace(one.type, collation=collation)), scope) for one in (x, wanted))
+        x, wanted = lowered(x, scope), lowered(wanted, scope)
     if len(escape) != 1:
         raise Untranslatable(f"ESCAPE '{escape}'")
     ending = "" if escape == "\\" else f" ESCAPE {quoted(escape)}"
-    return Typed(sql=f"({x.sql} LIKE {wanted.sql}{ending})", type=BOOL, **merged_flags(x, wanted))
+    searched = wanted.sql if pattern.text is not None else _with_few_wildcards(wanted.sql)
+    return Typed(sql=f"({x.sql} LIKE {searched}{ending})", type=BOOL, **merged_flags(x, wanted))
+
+
+def _with_few_wildcards(sql: str) -> str:
+    """A pattern that Spark finds in good time; of others PostgreSQL is asked."""
+    many = f"length({sql}) - length(replace({sql}, '%', '')) > {MOST_WILDCARDS}"
+    return f"CASE WHEN {many} THEN CAST(raise_error('a pattern of many parts') AS STRING) ELSE {sql} END"
 
 
 def length(typed: Typed) -> Typed:
@@ -140,7 +145,9 @@ def _at_least(sql: str, least: int) -> str:
 def edge(typed: Typed, count: Typed, *, right: bool) -> Typed:
     """left() and right(); a negative count leaves that many off the other end."""
     x, many = text_of(typed), int_of(count)
-    kept = f"CASE WHEN {many.sql} < 0 THEN greatest(length({x.sql}) + {many.sql}, 0) ELSE {many.sql} END"
+    # The least integer is its own negative: PostgreSQL's right() leaves nothing off then.
+    least = f"WHEN {many.sql} = CAST('-2147483648' AS INT) THEN length({x.sql}) " if right else ""
+    kept = f"CASE {least}WHEN {many.sql} < 0 THEN greatest(length({x.sql}) + {many.sql}, 0) ELSE {many.sql} END"
     return made(f"{'right' if right else 'left'}({x.sql}, {kept})", x, many)
 
 

@@ -1,10 +1,9 @@
-"""An expression in Spark SQL with the type that PostgreSQL gives it, and what its names may stand for."""
+"""An expression in Spark SQL with the type that PostgreSQL gives it."""
 
 from collections.abc import Callable
 from typing import Protocol, TypedDict
 
 from msgspec import Struct
-from sqlglot import exp
 
 from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.catalog import Collation, PgType
@@ -17,7 +16,6 @@ INT4 = PgType(23, "int4")
 TEXT = PgType(25, "text")
 FLOAT4 = PgType(700, "float4")
 FLOAT8 = PgType(701, "float8")
-UNKNOWN = PgType(705, "unknown")
 BPCHAR = PgType(1042, "bpchar")
 VARCHAR = PgType(1043, "varchar")
 DATE = PgType(1082, "date")
@@ -71,7 +69,7 @@ class Typed(Struct, frozen=True, kw_only=True):
     printed_scale: str | None = None
     # `sql` is canonical text that only rendering.py can finish (a quotient): it may be printed, nothing else.
     deferred: bool = False
-    # The text of a literal that has no type yet.
+    # The text or the number that a constant is, where it is one.
     text: str | None = None
     # A constant interval; `sql` is empty.
     span: Span | None = None
@@ -84,30 +82,14 @@ class Typed(Struct, frozen=True, kw_only=True):
 
 
 class Scope(Protocol):
-    """What the names in an expression mean where it stands."""
+    """What is the same for all expressions of a template."""
 
     @property
     def settings(self) -> TextSettings: ...
 
     @property
     def collation(self) -> Collation:
-        """The database's default collation, that of results of casts to text."""
-        ...
-
-    def intercepted(self, node: exp.Expression) -> Typed | None:
-        """What a node means by its place: an aggregate, a window, an expression of GROUP BY. Asked before all else."""
-        ...
-
-    def column(self, node: exp.Column) -> Typed: ...
-
-    def parameter(self, number: int) -> Typed: ...
-
-    def subquery(self, node: exp.Expression) -> Typed:
-        """A scalar subquery, EXISTS, IN (SELECT …), = ANY (SELECT …)."""
-        ...
-
-    def now(self) -> Typed:
-        """The moment that stands for now(), as timestamptz."""
+        """The database's default collation."""
         ...
 
 

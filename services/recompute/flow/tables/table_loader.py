@@ -1,8 +1,9 @@
-"""Loads of tables beside the loop: from PostgreSQL, or from a checkpoint and the log behind it."""
+"""Loads tables in threads: from PostgreSQL, or from a checkpoint and the log since."""
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from functools import partial
 from uuid import uuid4
 
 import msgspec
@@ -16,38 +17,41 @@ from pyspark.sql import DataFrame, SparkSession
 from proto.positions import ZERO_LSN, Lsn, Xid
 from proto.rows import ResultRow
 from proto.streams.changes import RowChanged, Truncated
+from services.changelog.snapshot import Snapshot
 from services.chassis.kafka import Kafka
 from services.chassis.postgres import PostgresUnreachable
-from services.chassis.snapshot import Snapshot
 from services.recompute.core.catalog import Table
-from services.recompute.inbound.copying import (
+from services.recompute.core.limits import ReplicaLimits
+from services.recompute.flow.fair_pool import FairPool
+from services.recompute.outbound.origin import Origin
+from services.recompute.outbound.postgres.table_copy import (
     FORMAT,
     UNSTORABLE,
     CopiedTable,
-    Copying,
     Opened,
     Pages,
+    TableCopy,
     Ticket,
+    Untrusted,
     copy_part,
 )
-from services.recompute.inbound.origin import Origin
-from services.recompute.inbound.replay import Mark, Unrepeatable, replay
-from services.recompute.outbound.checkpoints import Checkpoint, Checkpoints
-from services.recompute.outbound.replica import schema_text
+from services.recompute.outbound.replay import Mark, Unrepeatable, replay
+from services.recompute.outbound.spark.base_table import schema_text
+from services.recompute.outbound.table_checkpoints import TableCheckpoint, TableCheckpoints
 
 PARALLEL_LOADS = 2
-# A table up to this is looked at whether its rows are few enough for the driver's memory.
+# Tables up to this size are read first to see if their rows are few enough for the driver's memory.
 SMALL_BYTES = 1 << 19
-# A table up to this is copied by the driver: Python workers for tasks take longer to start.
+# Tables up to this size are copied by the driver: starting Python workers for tasks takes longer.
 BY_DRIVER_BYTES = 8 << 20
-POOL = "upkeep"
+POOL = "tables"
 # A commit that the log has shown is visible soon, unless it waits for a standby.
 LAG_WAIT_S = 0.05
 LAG_WAIT_AT_MOST_S = 5.0
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """Rows of a table: in memory, or as a cached frame, with what must come on top of them."""
+    """Rows of a table, in memory or as a cached frame, and the changes to apply on top."""
 
     rows: list[ResultRow] | None = None
     frame: DataFrame | None = None
@@ -72,38 +76,40 @@ class Unfit(Exception):
     """The table cannot be held in Spark."""
 
 
-class Loads:
-    """Threads that load; the snapshot of a load is released as soon as its rows are here."""
+class TableLoader:
+    """Loads in a pool of threads; a load's snapshot is released as soon as its rows are read."""
 
     def __init__(
         self,
         session: SparkSession,
-        copying: Copying,
+        table_copy: TableCopy,
         kafka: Kafka,
-        checkpoints: Checkpoints,
+        checkpoints: TableCheckpoints,
         origin: Origin,
         *,
-        in_memory_rows: int,
+        limits: ReplicaLimits,
         by_driver_bytes: int,
     ) -> None:
-        self._session, self._copying, self._kafka, self._checkpoints = session, copying, kafka, checkpoints
+        self._session, self._table_copy, self._kafka, self._checkpoints = session, table_copy, kafka, checkpoints
         self._origin = origin
-        self._in_memory_rows, self._by_driver_bytes = in_memory_rows, by_driver_bytes
-        self._pool = ThreadPoolExecutor(PARALLEL_LOADS, thread_name_prefix="base")
+        self._in_memory_rows, self._by_driver_bytes = limits.in_memory_rows, by_driver_bytes
+        self._largest_mb = limits.largest_table_mb
+        # One login's large or locked tables leave a thread to the others.
+        self._pool = FairPool(PARALLEL_LOADS, login_threads=PARALLEL_LOADS - 1, name="base")
         self._closed = False
         session.dataSource.register(CopiedTable)
 
-    def begin(self, table: Table, committed: Sequence[Xid]) -> Future[Loaded]:
-        """From PostgreSQL, by a snapshot that sees what the log had shown."""
-        return self._pool.submit(self._load, table, committed)
+    def begin(self, table: Table, committed: Sequence[Xid], *, login: str) -> Future[Loaded]:
+        """From PostgreSQL, by a snapshot that sees what the log had shown; in the login's turn."""
+        return self._pool.submit(login, partial(self._load, table, committed))
 
-    def restore(self, table: Table, history: int, committed: Sequence[Xid]) -> Future[Loaded]:
+    def restore(self, table: Table, history: int, committed: Sequence[Xid], *, login: str) -> Future[Loaded]:
         """From a checkpoint if there is one that the log leads on from, else from PostgreSQL."""
-        return self._pool.submit(self._restore, table, history, committed)
+        return self._pool.submit(login, partial(self._restore, table, history, committed))
 
     def close(self) -> None:
         self._closed = True
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()
 
     def _restore(self, table: Table, history: int, committed: Sequence[Xid]) -> Loaded:
         if self._checkpoints.has_any(table):
@@ -116,17 +122,27 @@ class Loads:
                 frame, count = cached(self._session, self._checkpoints.rows(path, table))
                 return Loaded(frame=frame, count=count, past=replayed.events, reached=replayed.lsn)
             except (Unrepeatable, PySparkException, KafkaException):
-                pass  # it was only an economy
+                pass  # a checkpoint only saves time: load from PostgreSQL
         return self._load(table, committed)
 
     def _load(self, table: Table, committed: Sequence[Xid]) -> Loaded:
+        try:
+            return self._taken(table, committed)
+        except Untrusted as error:
+            raise Unfit(str(error)) from error
+
+    def _taken(self, table: Table, committed: Sequence[Xid]) -> Loaded:
         wait_s = LAG_WAIT_S
         while True:
-            with self._copying.open(table) as (opened, connection):
+            with self._table_copy.open(table) as (opened, connection):
+                if opened.size_bytes > self._largest_mb << 20:
+                    raise Unfit(
+                        f"table {table.name} takes {opened.size_bytes >> 20} MB, at most {self._largest_mb} are copied"
+                    )
                 if all(opened.snapshot.sees(xid) for xid in committed):
                     rows, frame, count = None, None, 0
                     if opened.size_bytes <= SMALL_BYTES and self._in_memory_rows:
-                        rows = self._copying.rows(table, opened, connection)
+                        rows = self._table_copy.rows(opened, connection)
                         count = len(rows)
                     if rows is None or count > self._in_memory_rows:
                         rows, (frame, count) = None, self._copied(table, opened)
@@ -135,16 +151,19 @@ class Loads:
                 raise PostgresUnreachable("", "the worker is being stopped")
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, LAG_WAIT_AT_MOST_S)
-        # DDL does not heed snapshots: what came between snapshot and copy must show itself in the log.
-        barrier_id = self._copying.emit_barrier()
+        # DDL takes effect regardless of snapshots: wait until the log shows what came between snapshot and copy.
+        barrier_id = self._table_copy.emit_barrier()
         return Loaded(rows=rows, frame=frame, count=count, snapshot=opened.snapshot, barrier_id=barrier_id)
 
     def _copied(self, table: Table, opened: Opened) -> tuple[DataFrame, int]:
         if opened.size_bytes <= self._by_driver_bytes:
             return cached(self._session, self._by_driver(table, opened.ticket))
         reading = self._session.read.format(FORMAT).schema(schema_text(table))
+        frame = reading.option("token", msgspec.json.encode(opened.ticket).decode()).load()
+        if opened.spread > opened.ticket.parts:
+            frame = frame.repartition(opened.spread)
         try:
-            return cached(self._session, reading.option("token", msgspec.json.encode(opened.ticket).decode()).load())
+            return cached(self._session, frame)
         except PySparkException as error:
             raise failure(error) from error
 
@@ -171,12 +190,17 @@ def cached(session: SparkSession, frame: DataFrame) -> tuple[DataFrame, int]:
 
 
 def failure(error: PySparkException) -> Exception:
-    """What went wrong in a task, as far as it matters here."""
+    """The error of a Spark task as one of the errors that callers distinguish."""
     text = str(error)
     if UNSTORABLE in text:
         line = next(line for line in text.splitlines() if UNSTORABLE in line)
         return Unfit(line[line.index(UNSTORABLE) :])
-    for kind in (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn):
+    for kind in (
+        psycopg.errors.InsufficientPrivilege,
+        psycopg.errors.UndefinedTable,
+        psycopg.errors.UndefinedColumn,
+        psycopg.errors.LockNotAvailable,
+    ):
         if f"psycopg.errors.{kind.__name__}" in text:
             return kind(_last_line(text))
     return error
@@ -186,5 +210,5 @@ def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if "Error" in line or "errors." in line), text)
 
 
-def _mark(checkpoint: Checkpoint) -> Mark:
+def _mark(checkpoint: TableCheckpoint) -> Mark:
     return Mark(checkpoint.history, checkpoint.lsn, checkpoint.next_seq)

@@ -1,8 +1,9 @@
-"""One table as the worker holds it: being loaded, kept up with the log, or left to PostgreSQL."""
+"""The replica of one table: being loaded, kept up with the log, or left to PostgreSQL."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
 from enum import Enum
+from itertools import count
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -10,14 +11,18 @@ from proto.positions import Lsn
 from proto.rows import ResultRow
 from proto.streams.changes import ChangeUnwritable, RowChanged, SchemaChanged, Truncated
 from services.recompute.core.catalog import Table
-from services.recompute.core.changed import Changes, Diverged
-from services.recompute.core.counted import Counted
+from services.recompute.core.multiset_overlay import MultisetOverlay
 from services.recompute.core.overlay import Overlay
+from services.recompute.core.row_changes import Changes, Diverged
 from services.recompute.core.storage import is_typed
-from services.recompute.loads import Loaded
-from services.recompute.outbound.replica import Replica, arrow_rows
+from services.recompute.flow.tables.table_loader import Loaded
+from services.recompute.outbound.spark.base_table import BaseTable, arrow_rows
 
-# Of these every value that PostgreSQL has can be held.
+_pins = count()
+# A table that does not fit its log so often within this time is left to PostgreSQL.
+MOST_RELOADS = 3
+RELOADS_WITHIN_S = 60.0
+# Types of which every value that PostgreSQL has can be stored in Spark.
 _SAFE = frozenset(("int2", "int4", "int8", "bool", "text", "varchar", "bpchar", "name", "uuid"))
 
 
@@ -27,22 +32,30 @@ class Phase(Enum):
     UNFIT = "unfit"
 
 
-class Held:
-    def __init__(self, session: SparkSession, table: Table) -> None:
-        self._session, self.table = session, table
+class Pinned:
+    """A table as it stood at one commit, for an evaluation beside the loop."""
+
+    def __init__(self, replica: "TableReplica", name: str, loads: int, base: BaseTable) -> None:
+        self.replica, self.name, self.loads, self.base = replica, name, loads, base
+        self.table, self.view = replica.table, f"global_temp.{name}"
+
+
+class TableReplica:
+    def __init__(self, session: SparkSession, table: Table, login: str) -> None:
+        self._session, self.table, self.login = session, table, login
         self.phase = Phase.LOADING
         self.load: Future[Loaded] | None = None
-        # Changes that came while the rows were on their way.
+        # Changes that came while the rows were being loaded.
         self.backlog: list[RowChanged | Truncated | ChangeUnwritable | SchemaChanged] = []
-        # A checkpoint is as good as PostgreSQL, until something was wrong with the rows.
+        # Whether it may be loaded from a checkpoint: not after its rows did not fit the log.
         self.may_restore = True
         self.retry_at_s = 0.0
-        self.reloads: list[float] = []
-        self.failed_loads = 0
+        self._reloads_s: list[float] = []
+        self._failed_loads = self.loads = 0
         self.base_rows = 0
         self.is_checkpointed = False
-        self._layer: Overlay | Counted = self._new_layer()
-        self._replica = Replica(session, table, table.key)
+        self._layer: Overlay | MultisetOverlay = self._new_layer()
+        self._base = BaseTable(session, table, table.key)
         self._view: tuple[int, str] | None = None
         self._checked = self._changes_of = -1
         self._changes: Changes | None = None
@@ -58,12 +71,48 @@ class Held:
 
     @property
     def is_resolved(self) -> bool:
-        """Nothing that the overlay holds is still to come from the base."""
+        """Whether the overlay has looked up all it needs from the base."""
         return self._checked == self._layer.version or not self._layer.unresolved()
 
-    def begin(self, load: Future[Loaded]) -> None:
-        """Forget the rows and wait for others."""
+    def change_later(self, event: RowChanged | Truncated | ChangeUnwritable | SchemaChanged) -> None:
+        """A change that came while the rows are being loaded."""
+        self.backlog.append(event)
+
+    def forbid_restore(self) -> None:
+        """Something was wrong with the rows: take them from PostgreSQL, not from a checkpoint."""
+        self.may_restore = False
+
+    def may_reload(self, now_s: float) -> bool:
+        """Whether the table may be loaded again because its rows did not fit the log; counts the reload."""
+        self._reloads_s = [at_s for at_s in self._reloads_s if now_s - at_s < RELOADS_WITHIN_S]
+        if len(self._reloads_s) >= MOST_RELOADS:
+            return False
+        self._reloads_s.append(now_s)
+        return True
+
+    def load_failed(self) -> int:
+        """How many loads have failed one after the other."""
+        self._failed_loads += 1
+        return self._failed_loads
+
+    def reset_failures(self) -> None:
+        self._failed_loads = 0
+
+    def load_again_at(self, retry_at_s: float) -> None:
+        self.load, self.retry_at_s = None, retry_at_s
+
+    def set_unfit(self) -> None:
+        """The table cannot be held in Spark: PostgreSQL is asked instead."""
         self.drop()
+        self.phase = Phase.UNFIT
+
+    def set_checkpointed(self, is_checkpointed: bool) -> None:
+        self.is_checkpointed = is_checkpointed
+
+    def begin(self, load: Future[Loaded]) -> None:
+        """Drop the rows and wait for a load."""
+        self.drop()
+        self.loads += 1
         self.phase, self.load, self.backlog = Phase.LOADING, load, []
         self._layer, self._view, self._changes = self._new_layer(), None, None
         self._checked, self.is_checkpointed = -1, False
@@ -79,11 +128,11 @@ class Held:
             arrow_rows(self.table, loaded.rows)
             self._layer.hold(loaded.rows if emptied is None else ())
         elif loaded.frame is not None:
-            self._replica.rest_on(loaded.frame)
-        # A TRUNCATE does not heed snapshots: what the copy shows may be from before or behind it. What counts is after.
+            self._base.rest_on(loaded.frame)
+        # A TRUNCATE takes effect regardless of snapshots: the copy may be from before or after it; what follows counts.
         for event in events[emptied or 0 :]:
             self.change(event)
-        self._layer.told()
+        self._layer.clear_changes()
         self.base_rows, self.backlog, self.load = loaded.count, [], None
         self.is_checkpointed = loaded.snapshot is None
         self.phase = Phase.READY
@@ -94,7 +143,7 @@ class Held:
         self._layer.change(event)
 
     def resolve(self) -> None:
-        """Bring from the base what the overlay needs of it; raises Diverged, or Unstorable for a new value."""
+        """Look up what the overlay needs from the base; raises Diverged, or Unstorable for a new value."""
         if self._checked == self._layer.version:
             return
         asked = self._layer.unresolved()
@@ -106,7 +155,7 @@ class Held:
 
     def view(self) -> str:
         if self._view is None or self._view[0] != self._layer.version:
-            self._view = (self._layer.version, self._replica.view(self._layer))
+            self._view = (self._layer.version, self._base.view(self._layer))
         return self._view[1]
 
     def changes(self) -> Changes:
@@ -114,43 +163,57 @@ class Held:
             self._changes, self._changes_of = self._layer.changes(), self._layer.version
         return self._changes
 
-    def told(self) -> None:
-        self._layer.told()
+    def clear_changes(self) -> None:
+        self._layer.clear_changes()
         self._changes = None
 
     def frame(self) -> DataFrame:
-        """The rows as they are now; it stays so."""
-        return self._replica.frame(self._layer)
+        """The present rows; later changes do not affect the frame."""
+        return self._base.frame(self._layer)
+
+    def pin(self, width: int) -> "Pinned":
+        """The present rows as a view of their own, in `width` partitions."""
+        name = f"tidewire_pinned_{next(_pins)}"
+        self.frame().coalesce(width).createGlobalTempView(name)
+        return Pinned(self, name, self.loads, self._base)
+
+    def unpin(self, pinned: "Pinned") -> None:
+        self._session._jsparkSession.sharedState().globalTempViewManager().remove(pinned.name)
+
+    def is_still(self, pinned: "Pinned", *, same_base: bool) -> bool:
+        """Whether the table was not loaded again since then, nor compacted if `same_base`."""
+        is_same = self.phase is Phase.READY and pinned.loads == self.loads
+        return is_same and (not same_base or pinned.base is self._base)
 
     def freeze(self) -> None:
-        """What comes from now on is remembered until `rebase`."""
+        """Record changes from now on separately, until `rebase`."""
         self._layer.freeze()
 
     def rebase(self, base: DataFrame, rows: int) -> bool:
-        """Stand on a new base, which holds the rows of the moment of `freeze`."""
+        """Use a new base, which has the rows of the time of `freeze`."""
         if not self._layer.rebase():
             return False
-        self._replica.drop()
-        self._replica = Replica(self._session, self.table, self.table.key)
-        self._replica.rest_on(base)
+        self._base.drop()
+        self._base = BaseTable(self._session, self.table, self.table.key)
+        self._base.rest_on(base)
         self.base_rows, self._view = rows, None
         return True
 
     def drop(self) -> None:
-        """Let the rows go, also those that are still on their way."""
-        self._replica.drop()
+        """Drop the rows, also those of a load that has not finished."""
+        self._base.drop()
         if self.load is not None:
             self.load.add_done_callback(_discard)
         self.load = None
 
     def _look_up(self, asked: Sequence[ResultRow]) -> None:
         if isinstance(self._layer, Overlay):
-            self._layer.resolve(self._replica.rows_of(asked))
+            self._layer.resolve(self._base.rows_of(asked))
         else:
-            self._layer.resolve(self._replica.counts_of(asked))
+            self._layer.resolve(self._base.counts_of(asked))
 
-    def _new_layer(self) -> Overlay | Counted:
-        return Overlay(self.table, self.table.key) if self.table.key else Counted(self.table)
+    def _new_layer(self) -> Overlay | MultisetOverlay:
+        return Overlay(self.table, self.table.key) if self.table.key else MultisetOverlay(self.table)
 
 
 def _discard(load: Future[Loaded]) -> None:

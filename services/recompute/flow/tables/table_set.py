@@ -1,4 +1,4 @@
-"""The tables that queries read, each held as of the last commit taken."""
+"""The tables that queries read, each kept in Spark as of the last commit taken."""
 
 import time
 from collections.abc import Callable
@@ -14,115 +14,112 @@ from proto.streams.changes import SchemaChanged
 from services.chassis.kafka import Kafka
 from services.chassis.postgres import Postgres, PostgresUnreachable
 from services.recompute.core.catalog import Table
-from services.recompute.core.changed import NOTHING, Changes, Diverged
-from services.recompute.core.limits import Limits
+from services.recompute.core.limits import ReplicaLimits
+from services.recompute.core.row_changes import NOTHING, Changes, Diverged
 from services.recompute.core.schema_marks import read_mark
 from services.recompute.core.storage import Unstorable
-from services.recompute.held import Held, Phase
+from services.recompute.flow.tables.compaction import Compaction
+from services.recompute.flow.tables.table_loader import BY_DRIVER_BYTES, Loaded, TableLoader, Unfit
+from services.recompute.flow.tables.table_replica import Phase, Pinned, TableReplica
 from services.recompute.inbound.changes import Commit, CommitLog
-from services.recompute.inbound.copying import PART_BYTES, Copying, TableGone
-from services.recompute.inbound.origin import Origin
-from services.recompute.loads import BY_DRIVER_BYTES, Loaded, Loads, Unfit
-from services.recompute.outbound.checkpoints import Checkpoints
-from services.recompute.outbound.session import Spark
-from services.recompute.upkeep import Upkeep
+from services.recompute.outbound.origin import Origin
+from services.recompute.outbound.postgres.table_copy import PART_BYTES, TableCopy, TableGone
+from services.recompute.outbound.spark.session import Spark
+from services.recompute.outbound.table_checkpoints import TableCheckpoints
 
-# A table that does not fit its log so often within this time is left to PostgreSQL.
-MOST_RELOADS = 3
-RELOADS_WITHIN_S = 60.0
 MOST_FAILED_LOADS = 3
 RETRY_S = 0.5
 
 
 class Settled(Struct, frozen=True):
-    """A table whose state is certain now: loaded, gone, or unfit for Spark."""
+    """A table that was loaded, is gone, or cannot be held in Spark."""
 
     oid: int
     outcome: str
     reason: str = ""
 
 
-class Tables:
-    """In a turn: take commits, settle, read views and changes, tell that they were told, upkeep."""
+class TableSet:
+    """Called in each turn in this order: take, settle, view and changes, clear_changes, compact."""
 
     def __init__(
         self,
         spark: Spark,
         postgres: Postgres,
         kafka: Kafka,
-        log: CommitLog,
+        commit_log: CommitLog,
         folder: Path,
-        events: FilteringBoundLogger,
+        log: FilteringBoundLogger,
         *,
-        limits: Limits | None = None,
+        limits: ReplicaLimits | None = None,
         part_bytes: int = PART_BYTES,
         by_driver_bytes: int = BY_DRIVER_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        limits = limits or Limits()
-        self._session, self._log, self._events, self._clock = spark.session, log, events, clock
-        checkpoints = Checkpoints(self._session, folder)
+        limits = limits or ReplicaLimits()
+        self._session, self._commit_log, self._log, self._clock = spark.session, commit_log, log, clock
+        checkpoints = TableCheckpoints(self._session, folder)
         origin = Origin(postgres, kafka)
-        copying = Copying(postgres, part_bytes=part_bytes)
-        self._loads = Loads(
+        table_copy = TableCopy(postgres, part_bytes=part_bytes)
+        self._loader = TableLoader(
             self._session,
-            copying,
+            table_copy,
             kafka,
             checkpoints,
             origin,
-            in_memory_rows=limits.in_memory_rows,
+            limits=limits,
             by_driver_bytes=by_driver_bytes,
         )
-        self._upkeep = Upkeep(self._session, checkpoints, origin, log, limits, events, clock)
-        self._tables: dict[int, Held] = {}
+        self._compaction = Compaction(self._session, checkpoints, origin, commit_log, limits, log, clock)
+        self._tables: dict[int, TableReplica] = {}
         self._settled: list[Settled] = []
 
-    def want(self, table: Table) -> None:
-        """Hold the table; it is ready when settle() says so."""
+    def want(self, table: Table, *, login: str = "") -> None:
+        """Keep a replica of the table, loaded in the turn of this login; it is ready when settle() reports it."""
         table = msgspec.structs.replace(table, row_filter="", obstacle="")
-        held = self._tables.get(table.oid)
-        if held is not None and held.table == table and held.phase is not Phase.UNFIT:
+        replica = self._tables.get(table.oid)
+        if replica is not None and replica.table == table and replica.phase is not Phase.UNFIT:
             return
         self.release(table.oid)
-        held = self._tables[table.oid] = Held(self._session, table)
-        self._begin(held)
+        replica = self._tables[table.oid] = TableReplica(self._session, table, login)
+        self._begin(replica)
 
     def release(self, oid: int) -> None:
-        held = self._tables.pop(oid, None)
-        if held is not None:
-            held.drop()
+        replica = self._tables.pop(oid, None)
+        if replica is not None:
+            replica.drop()
 
     def reload(self, oid: int, reason: str) -> None:
-        """Take the table anew from PostgreSQL."""
-        held = self._tables.get(oid)
-        if held is not None:
-            held.failed_loads = 0
-            self._reload(held, reason)
+        """Load the table again from PostgreSQL."""
+        replica = self._tables.get(oid)
+        if replica is not None:
+            replica.reset_failures()
+            self._reload(replica, reason)
 
     def is_ready(self, oid: int) -> bool:
-        held = self._tables.get(oid)
-        return held is not None and held.phase is Phase.READY
+        replica = self._tables.get(oid)
+        return replica is not None and replica.phase is Phase.READY
 
     def table(self, oid: int) -> Table:
         return self._tables[oid].table
 
     def key(self, oid: int) -> tuple[int, ...]:
-        """The places of the columns by which rows are held; empty: as a multiset."""
+        """The places of the columns by which rows are stored; empty: as a multiset."""
         return self._tables[oid].table.key
 
     def take(self, commit: Commit) -> None:
         """Take a whole commit in."""
         for event in commit.events:
             if isinstance(event, SchemaChanged):
-                for held in self._tables.values():
-                    if held.phase is Phase.LOADING and read_mark(event.description).is_about(held.table):
-                        held.backlog.append(event)
+                for replica in self._tables.values():
+                    if replica.phase is Phase.LOADING and read_mark(event.description).is_about(replica.table):
+                        replica.change_later(event)
                 continue
             concerned = self._tables.get(event.relation.oid)
             if concerned is None:
                 continue
             if concerned.phase is Phase.LOADING:
-                concerned.backlog.append(event)
+                concerned.change_later(event)
             elif concerned.phase is Phase.READY:
                 try:
                     concerned.change(event)
@@ -130,12 +127,12 @@ class Tables:
                     self._diverged(concerned, str(reason))
 
     def settle(self) -> list[Settled]:
-        """What has become certain since the last call; after it, views and changes of ready tables can be read."""
-        for held in list(self._tables.values()):
-            if held.phase is Phase.LOADING:
-                self._settle(held)
-            if held.phase is Phase.READY:
-                self._resolve(held)
+        """The tables that were loaded, are gone or unfit since the last call; then views and changes can be read."""
+        for replica in list(self._tables.values()):
+            if replica.phase is Phase.LOADING:
+                self._settle(replica)
+            if replica.phase is Phase.READY:
+                self._resolve(replica)
         settled, self._settled = self._settled, []
         return settled
 
@@ -143,106 +140,113 @@ class Tables:
         """The name of a Spark view of the table after all commits taken; good until the next commit is."""
         return self._tables[oid].view()
 
+    def pin(self, oid: int, width: int) -> Pinned:
+        """The table as it is now, for an evaluation beside the loop, until unpin()."""
+        return self._tables[oid].pin(width)
+
+    def unpin(self, pinned: Pinned) -> None:
+        pinned.replica.unpin(pinned)
+
+    def is_still(self, pinned: Pinned, *, same_base: bool) -> bool:
+        replica = self._tables.get(pinned.table.oid)
+        return replica is pinned.replica and replica.is_still(pinned, same_base=same_base)
+
     def changes(self, oid: int) -> Changes:
-        """The net of what was taken since changes_told()."""
-        held = self._tables.get(oid)
-        return held.changes() if held is not None and held.phase is Phase.READY else NOTHING
+        """Net row changes since clear_changes()."""
+        replica = self._tables.get(oid)
+        return replica.changes() if replica is not None and replica.phase is Phase.READY else NOTHING
 
-    def changes_told(self) -> None:
-        for held in self._tables.values():
-            if held.phase is Phase.READY:
-                held.told()
+    def clear_changes(self) -> None:
+        for replica in self._tables.values():
+            if replica.phase is Phase.READY:
+                replica.clear_changes()
 
-    def upkeep(self) -> None:
-        """Let compaction and checkpoints go on."""
-        self._upkeep.turn(self._tables)
+    def compact(self) -> None:
+        """Start and finish compactions and checkpoints."""
+        self._compaction.turn(self._tables)
 
     def close(self) -> None:
-        self._loads.close()
-        self._upkeep.close()
+        self._loader.close()
+        self._compaction.close()
 
-    def _begin(self, held: Held) -> None:
-        committed = self._log.commits.known()
-        if held.may_restore:
-            held.begin(self._loads.restore(held.table, self._log.history, committed))
+    def _begin(self, replica: TableReplica) -> None:
+        committed = self._commit_log.commits.known()
+        if replica.may_restore:
+            history = self._commit_log.history
+            replica.begin(self._loader.restore(replica.table, history, committed, login=replica.login))
         else:
-            held.begin(self._loads.begin(held.table, committed))
+            replica.begin(self._loader.begin(replica.table, committed, login=replica.login))
 
-    def _reload(self, held: Held, reason: str) -> None:
-        self._events.warning("table_reloaded", table=held.table.name, reason=reason)
-        held.may_restore = False
-        self._begin(held)
+    def _reload(self, replica: TableReplica, reason: str) -> None:
+        self._log.warning("table_reloaded", table=replica.table.name, reason=reason)
+        replica.forbid_restore()
+        self._begin(replica)
 
-    def _diverged(self, held: Held, reason: str) -> None:
-        now_s = self._clock()
-        held.reloads = [at_s for at_s in held.reloads if now_s - at_s < RELOADS_WITHIN_S]
-        if len(held.reloads) >= MOST_RELOADS:
-            self._give_up(held, reason)
+    def _diverged(self, replica: TableReplica, reason: str) -> None:
+        if replica.may_reload(self._clock()):
+            self._reload(replica, reason)
+        else:
+            self._give_up(replica, reason)
+
+    def _give_up(self, replica: TableReplica, reason: str) -> None:
+        replica.set_unfit()
+        self._settled.append(Settled(replica.table.oid, "unfit", reason))
+
+    def _settle(self, replica: TableReplica) -> None:
+        if replica.load is None:
+            if self._clock() >= replica.retry_at_s:
+                self._begin(replica)
             return
-        held.reloads.append(now_s)
-        self._reload(held, reason)
-
-    def _give_up(self, held: Held, reason: str) -> None:
-        held.drop()
-        held.phase = Phase.UNFIT
-        self._settled.append(Settled(held.table.oid, "unfit", reason))
-
-    def _settle(self, held: Held) -> None:
-        if held.load is None:
-            if self._clock() >= held.retry_at_s:
-                self._begin(held)
-            return
-        if not held.load.done():
+        if not replica.load.done():
             return
         try:
-            loaded = held.load.result()
+            loaded = replica.load.result()
         except TableGone:
-            self._release_gone(held)
+            self._release_gone(replica)
         except (Unfit, psycopg.errors.InsufficientPrivilege) as error:
-            self._give_up(held, str(error))
-        except PostgresUnreachable as error:
-            self._retry(held, str(error))
+            self._give_up(replica, str(error))
+        except (PostgresUnreachable, psycopg.errors.LockNotAvailable) as error:
+            self._retry(replica, str(error))
         except Exception as error:  # of Spark, psycopg or the disk: the load is tried again, then left
-            held.failed_loads += 1
-            if held.failed_loads >= MOST_FAILED_LOADS:
-                self._give_up(held, str(error))
+            if replica.load_failed() >= MOST_FAILED_LOADS:
+                self._give_up(replica, str(error))
             else:
-                self._retry(held, str(error))
+                self._retry(replica, str(error))
         else:
-            self._take_over(held, loaded)
+            self._take_over(replica, loaded)
 
-    def _take_over(self, held: Held, loaded: Loaded) -> None:
+    def _take_over(self, replica: TableReplica, loaded: Loaded) -> None:
         if loaded.snapshot is None:
-            is_passed, fence = self._log.reached > loaded.reached, self._log.reached
+            is_passed, fence = self._commit_log.reached > loaded.reached, self._commit_log.reached
         else:
-            fence = Lsn(self._log.barriers.get(loaded.barrier_id, ZERO_LSN))
+            fence = Lsn(self._commit_log.barriers.get(loaded.barrier_id, ZERO_LSN))
             is_passed = fence > ZERO_LSN
         if not is_passed:
             return
         try:
-            held.take(loaded, fence)
+            replica.take(loaded, fence)
         except Diverged as reason:
-            self._diverged(held, str(reason))
+            self._diverged(replica, str(reason))
             return
         except Unstorable as error:
-            self._give_up(held, str(error))
+            self._give_up(replica, str(error))
             return
-        held.failed_loads = 0
-        self._events.info("table_loaded", table=held.table.name, rows=loaded.count, restored=loaded.snapshot is None)
-        self._settled.append(Settled(held.table.oid, "loaded"))
+        replica.reset_failures()
+        self._log.info("table_loaded", table=replica.table.name, rows=loaded.count, restored=loaded.snapshot is None)
+        self._settled.append(Settled(replica.table.oid, "loaded"))
 
-    def _resolve(self, held: Held) -> None:
+    def _resolve(self, replica: TableReplica) -> None:
         try:
-            held.resolve()
+            replica.resolve()
         except Diverged as reason:
-            self._diverged(held, str(reason))
+            self._diverged(replica, str(reason))
         except Unstorable as error:
-            self._give_up(held, str(error))
+            self._give_up(replica, str(error))
 
-    def _retry(self, held: Held, reason: str) -> None:
-        self._events.warning("table_not_loaded", table=held.table.name, reason=reason.splitlines()[0])
-        held.load, held.retry_at_s = None, self._clock() + RETRY_S
+    def _retry(self, replica: TableReplica, reason: str) -> None:
+        self._log.warning("table_not_loaded", table=replica.table.name, reason=reason.splitlines()[0])
+        replica.load_again_at(self._clock() + RETRY_S)
 
-    def _release_gone(self, held: Held) -> None:
-        self.release(held.table.oid)
-        self._settled.append(Settled(held.table.oid, "gone"))
+    def _release_gone(self, replica: TableReplica) -> None:
+        self.release(replica.table.oid)
+        self._settled.append(Settled(replica.table.oid, "gone"))

@@ -8,8 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from psycopg.abc import Params
 
-from services.recompute.core.catalog import Collation, Column, Opaque, PgType, Relation, Table, Union, View
+from services.recompute.core.catalog import Collation, Column, Named, Opaque, PgType, Relation, Table, Union, View
 from services.recompute.core.row_security import Policy, visible
+from services.recompute.core.tree.facts import Numbers
 
 GENERATED_IN_LOG = 180000
 _CATALOGS = ("pg_catalog", "information_schema", "pg_toast")
@@ -38,7 +39,6 @@ class _Found(Struct, frozen=True):
     is_published: bool
     is_secured: bool
     is_forced: bool
-    view_sql: str
     view_reads: list[int]
     columns: tuple[Column, ...] = ()
     places: dict[int, int] = {}
@@ -66,6 +66,27 @@ class Survey:
         rows = self._rows("types", {"types": list(set(oids)), "default": self.collation.value})
         return {oid: PgType(oid, name, -1, kind, Collation(collation)) for oid, name, kind, collation in rows}
 
+    def named(self, numbers: Numbers) -> Named:
+        """What the numbers of a tree are in the catalog."""
+        types: dict[int, PgType] = {}
+        collations: dict[int, Collation] = {}
+        labels: dict[int, str] = {}
+        given = {
+            "types": list(numbers.types),
+            "collations": list(numbers.collations),
+            "labels": list(numbers.labels),
+            "default": self.collation.value,
+        }
+        for what, oid, base, name, modifier, kind in self._rows("named", given):
+            match what:
+                case "type":
+                    types[oid] = PgType(base, name, modifier, kind)
+                case "collation":
+                    collations[oid] = Collation(name)
+                case "label":
+                    labels[oid] = name
+        return Named(types=types, collations=collations, labels=labels, role=self._role)
+
     def _add(self, oids: Iterable[int], user: int) -> dict[int, Relation]:
         added = {found.oid: self._relation(found, user) for found in self._find(oids)}
         for relation in added.values():
@@ -80,13 +101,7 @@ class Survey:
             return self._opaque(found, reason)
         if found.kind == "v":
             self._add(found.view_reads, self._role_oid if found.is_invoker else found.owner)
-            return View(
-                oid=found.oid,
-                schema=found.schema,
-                name=found.name,
-                columns=found.columns,
-                sql=found.view_sql.rstrip(";"),
-            )
+            return View(oid=found.oid, schema=found.schema, name=found.name, columns=found.columns)
         row_filter = self._row_filter(found, user) if found.is_secured else ""
         if found.kind == "r" and not found.has_children:
             return replace(self._table(found), row_filter=row_filter)
@@ -147,7 +162,7 @@ class Survey:
         for oid, number, name, type_oid, type_name, modifier, kind, collation, not_null, generated in rows:
             places[oid][number] = len(columns[oid])
             type_ = PgType(type_oid, type_name, modifier, kind, Collation(collation))
-            columns[oid].append(Column(name, type_, not_null, generated))
+            columns[oid].append(Column(name, type_, not_null, generated, number))
         found.sort(key=lambda one: wanted.index(one.oid))
         return [replace(one, columns=tuple(columns[one.oid]), places=places[one.oid]) for one in found]
 

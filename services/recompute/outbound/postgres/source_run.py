@@ -1,24 +1,26 @@
-"""One run of a query by PostgreSQL, in the place of its subscriber."""
+"""One run of a query by PostgreSQL, under the role and settings of its subscriber."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import psycopg
 from msgspec import Struct
-from psycopg import generators, pq
-from psycopg.errors import error_from_result
 
 from proto.rows import ResultRow
 from proto.tidewire.v1.queries_pb2 import Query
-from services.chassis import barrier
-from services.chassis.snapshot import Snapshot
-from services.chassis.trust import examine
-from services.recompute.core.refusal import Refused
-from services.recompute.inbound.subscriber import in_place_of, statement, types_of, unreachable, values_of, words_of
-
-# As many rows are taken from libpq at a time: the whole result is never held twice.
-CHUNK_ROWS = 1000
-TOO_MANY_ROWS = "54000"
-UNKNOWN_TYPE = 705
+from services.changelog.snapshot import Snapshot
+from services.recompute.outbound.postgres.subscriber import (
+    in_place_of,
+    statement,
+    types_of,
+    unreachable,
+    values_of,
+    words_of,
+)
+from services.sqlguard.entrance import Inside
+from services.sqlguard.parse_tree import Parsed
+from services.sqlguard.refusal import Refused
+from services.sqlguard.runners import Runners
+from services.sqlguard.trust import examine
 
 
 class Ran(Struct, frozen=True):
@@ -29,12 +31,12 @@ class Ran(Struct, frozen=True):
     snapshot: Snapshot
     # Emitted after the run.
     barrier_id: str
-    # What now() said in it.
+    # The value of now() in the run.
     moment_us: int
 
 
 class RanBadly(Struct, frozen=True):
-    """What PostgreSQL said instead; without a snapshot the run did not come so far."""
+    """The error of a run; without a snapshot if it failed before there was one."""
 
     query_id: bytes
     sqlstate: str
@@ -44,38 +46,34 @@ class RanBadly(Struct, frozen=True):
     moment_us: int
 
 
-class Limits(Struct, frozen=True):
+class RunLimits(Struct, frozen=True):
     statement_timeout_ms: int
     max_rows: int
 
 
 class Postponed(Exception):
-    """Nothing was learned of the query: a lock was not to be had."""
+    """A lock could not be had in time: run the query again."""
 
 
 def run(
-    connection: psycopg.Connection,
+    runners: Runners,
     query_id: bytes,
     query: Query,
-    limits: Limits,
+    limits: RunLimits,
     *,
     trusted_owners: Sequence[str],
-    is_examined: bool,
+    emit_barrier: Callable[[], str],
 ) -> Ran | RanBadly:
-    """Run it; a connection that breaks is raised as psycopg.Error, a lock that was waited for in vain as Postponed.
-
-    `is_examined`: the statement was found to be trusted lately, and looking again would cost too much.
-    """
+    """Run the query; raises psycopg.Error for a lost connection, Postponed for a lock that could not be had."""
     snapshot: Snapshot | None = None
     moment_us = 0
     rows: list[ResultRow] = []
     trouble: tuple[str, str] | None = None
     try:
-        with in_place_of(query, connection, statement_timeout_ms=limits.statement_timeout_ms) as moment:
-            snapshot, moment_us = moment.snapshot, moment.moment_us
-            if not is_examined:
-                examine(connection, statement(query), types_of(query), trusted_owners=trusted_owners)
-            rows = _rows(connection, query, limits.max_rows)
+        with in_place_of(query, runners, statement_timeout_ms=limits.statement_timeout_ms) as inside:
+            snapshot, moment_us = inside.snapshot, inside.moment_us
+            parsed = examine(inside, statement(query), types_of(query), trusted_owners=trusted_owners)
+            rows = _rows(inside, query, parsed, limits.max_rows)
     except Refused as refused:
         trouble = (refused.sqlstate, refused.message)
     except psycopg.Error as error:
@@ -84,32 +82,18 @@ def run(
         if error.sqlstate in ("55P03", "40001", "40P01"):
             raise Postponed from error
         trouble = words_of(error)
-    # Behind the run, so that the log tells by then all that the run did not see.
-    barrier_id = barrier.emit(connection)
+    # Emitted after the run: when it has passed the log, all commits that the run did not see are known.
+    barrier_id = emit_barrier()
     if trouble is not None:
         return RanBadly(query_id, *trouble, snapshot, barrier_id, moment_us)
     assert snapshot is not None
     return Ran(query_id, rows, snapshot, barrier_id, moment_us)
 
 
-def _rows(connection: psycopg.Connection, query: Query, max_rows: int) -> list[ResultRow]:
-    server = connection.pgconn
-    types = [0 if oid == UNKNOWN_TYPE else oid for oid in types_of(query)]
-    server.send_query_params(statement(query).encode(), values_of(query), types)
-    server.set_chunked_rows_mode(CHUNK_ROWS)
-    connection.wait(generators.send(server))
-    rows: list[ResultRow] = []
-    error: psycopg.Error | None = None
-    while (result := connection.wait(generators.fetch(server))) is not None:
-        if result.status == pq.ExecStatus.FATAL_ERROR:
-            error = error_from_result(result)
-        elif len(rows) <= max_rows:
-            columns = range(result.nfields)
-            rows += [tuple([result.get_value(row, column) for column in columns]) for row in range(result.ntuples)]
-            if len(rows) > max_rows:
-                connection.cancel_safe()
-    if len(rows) > max_rows:
-        raise Refused(TOO_MANY_ROWS, f"the result has more than {max_rows} rows")
-    if error is not None:
-        raise error
-    return rows
+def _rows(inside: Inside, query: Query, parsed: Parsed, max_rows: int) -> list[ResultRow]:
+    values = values_of(query)
+    if len(values) != len(parsed.parameter_types):
+        needed = len(parsed.parameter_types)
+        raise Refused("08P01", f"the query needs {needed} parameters, and {len(values)} are given")
+    columns = len(parsed.columns)
+    return inside.rows(statement(query), parsed.parameter_types, values, columns=columns, most=max_rows)

@@ -1,71 +1,48 @@
-"""A transaction of ours in the place of a subscriber: his role, his search path, his settings, and nothing written."""
+"""A transaction in the place of a subscriber: his role, his search path, his settings, and nothing written."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
-from msgspec import Struct
-from psycopg import pq
 
 from proto.tidewire.v1.commands_pb2 import TextSettings
 from proto.tidewire.v1.queries_pb2 import Query
-from services.chassis.parsed import keep_out_of_the_server_log, set_local
-from services.chassis.postgres import Postgres, connect
-from services.chassis.snapshot import Snapshot
-from services.recompute.core.refusal import Refused
+from services.sqlguard.entrance import Deadlines, Inside, entered
+from services.sqlguard.meaning import BROUGHT, MEANING
+from services.sqlguard.refusal import Refused
+from services.sqlguard.runners import Runners, Subscriber
 
 APPLICATION_NAME = "tidewire recompute"
-_MOMENT = """
-SELECT pg_current_snapshot()::text, (extract(epoch FROM transaction_timestamp()) * 1000000)::bigint
-"""
-# Whatever our own role's defaults are.
-_MEANING = {"row_security": "on", "standard_conforming_strings": "on", "transform_null_equals": "off"}
-
-
-class Moment(Struct, frozen=True):
-    """What the transaction sees, and what now() says in it, in microseconds since 1970."""
-
-    snapshot: Snapshot
-    moment_us: int
-
-
-def opened(postgres: Postgres) -> tuple[psycopg.Connection, bool]:
-    """A connection for such transactions, and whether the server keeps parse trees out of its log."""
-    connection = connect(postgres, application_name=APPLICATION_NAME, client_encoding="UTF8")
-    # Our own statements between the subscribers' must not be looked up in anybody's schemas.
-    connection.execute("SET search_path = pg_catalog")
-    connection.execute("SET idle_in_transaction_session_timeout = '60s'")
-    return connection, keep_out_of_the_server_log(connection)
 
 
 @contextmanager
-def in_place_of(query: Query, connection: psycopg.Connection, *, statement_timeout_ms: int) -> Iterator[Moment]:
-    """Everything inside is one REPEATABLE READ, READ ONLY transaction, which is rolled back at the end.
-
-    The role counts from the first statement on; a function could set it back, so what is run inside must be trusted.
-    """
-    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    try:
-        row = connection.execute(_MOMENT).fetchone()
-        assert row is not None
-        set_local(
-            connection,
+def in_place_of(query: Query, runners: Runners, *, statement_timeout_ms: int) -> Iterator[Inside]:
+    """Everything inside is one REPEATABLE READ, READ ONLY transaction inside the role, which is rolled back."""
+    # A lock is waited for less long: it says nothing of the query.
+    deadlines = Deadlines(statement_timeout_ms, statement_timeout_ms // 2)
+    with runners.borrowed(subscriber_of(query)) as runner, entered(runner, query.role, deadlines) as inside:
+        inside.set(
             {
-                "statement_timeout": str(statement_timeout_ms),
-                # A lock is waited for less long: it says nothing of the query.
-                "lock_timeout": str(statement_timeout_ms // 2),
-                **_MEANING,
+                **MEANING,
                 **texts_of(query.text_settings),
-                # Names with a dot are the users' own; any other that a query reads is set above or the server's.
-                **{name: value for name, value in query.settings_read.items() if "." in name},
-                "role": query.role,
+                **{name: value for name, value in query.settings_read.items() if can_be_set(name)},
                 "search_path": ", ".join(map(quoted, query.search_path)),
-            },
+            }
         )
-        yield Moment(Snapshot.parse(row[0]), row[1])
-    finally:
-        if connection.info.transaction_status != pq.TransactionStatus.UNKNOWN:
-            connection.execute("ROLLBACK")
+        yield inside
+
+
+def can_be_set(name: str) -> bool:
+    """Settings of a subscriber that our session takes over as they are: the users' own, his application's name, and
+    those by which the same text means something else.
+
+    Any other that a query reads belongs to the query itself, to the server, or cannot be known here.
+    """
+    return "." in name or name == "application_name" or name in BROUGHT
+
+
+def subscriber_of(query: Query) -> Subscriber:
+    return Subscriber(login=query.login or query.role, role=query.role)
 
 
 def texts_of(text: TextSettings) -> dict[str, str]:
@@ -111,9 +88,11 @@ def quoted(name: str) -> str:
 
 
 def unreachable(error: psycopg.Error) -> bool:
-    """Whether the connection is gone, so that the error says nothing of the query."""
-    sqlstate = error.sqlstate
-    return sqlstate is None or sqlstate[:2] in ("08", "53", "58") or sqlstate.startswith("57P")
+    """Whether the connection is gone, so that the error says nothing of the query.
+
+    A subscriber's code may raise any SQLSTATE, but nothing above ERROR: only the server ends a session with FATAL.
+    """
+    return error.sqlstate is None or error.diag.severity_nonlocalized in ("FATAL", "PANIC")
 
 
 def words_of(error: psycopg.Error) -> tuple[str, str]:

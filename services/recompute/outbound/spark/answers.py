@@ -1,4 +1,4 @@
-"""What Spark answered, out of Arrow: numbers, and arrays of canonical texts."""
+"""Reads Spark's answers from Arrow: numbers, and arrays of canonical texts."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise

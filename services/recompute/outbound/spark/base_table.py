@@ -1,4 +1,4 @@
-"""A table in Spark: its base with the overlay over it, as a view."""
+"""A table in Spark: its cached base, combined with the overlay to a view."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -17,7 +17,7 @@ _numbers = count()
 
 
 class Layer(Protocol):
-    """What changed on top of a base: core/overlay.py or core/counted.py."""
+    """What changed on top of a base: core/overlay.py or core/multiset_overlay.py."""
 
     hides_base: bool
 
@@ -26,8 +26,8 @@ class Layer(Protocol):
     def added(self) -> list[ResultRow]: ...
 
 
-class Replica:
-    """One base. It is never changed: compaction makes another one.
+class BaseTable:
+    """One base, which never changes: compaction makes another one.
 
     `key` are the positions by which the overlay names rows of the base; empty: by all columns.
     """
@@ -42,7 +42,7 @@ class Replica:
         self._named_by = key or tuple(range(len(table.columns)))
 
     def rest_on(self, cached: DataFrame) -> None:
-        """Take a cached frame with the columns c0, c1 … for the base."""
+        """Use a cached frame with the columns c0, c1 … as the base."""
         self._cached, self._base = cached, cached.select(*self._columns())
         self._base.createOrReplaceTempView(self._base_name)
 

@@ -1,26 +1,27 @@
-"""Runs templates on Spark: all of a kind in one job, and one that fails fails alone."""
+"""Runs templates on Spark: many in one job; one that fails does not affect the others."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from proto.rows import ResultRow
 from services.recompute.core.assembly import Assembly, Printing, assembly
 from services.recompute.core.catalog import PgType, Table
-from services.recompute.core.changed import Changes
 from services.recompute.core.job import Failed, Job, Rows, Signed
 from services.recompute.core.plan import RowLocal
 from services.recompute.core.rendering import PINNED
+from services.recompute.core.row_changes import Changes
 from services.recompute.core.storage import arrow_column, canonical
-from services.recompute.outbound.answers import matches, numbers, texts
-from services.recompute.outbound.attempts import Attempts, Unit
-from services.recompute.outbound.frames import Condition, fused, joined, projected, union
-from services.recompute.outbound.prepared import Prepared
-from services.recompute.outbound.session import Spark
-from services.recompute.outbound.tuples import (
+from services.recompute.outbound.spark.answers import matches, numbers, texts
+from services.recompute.outbound.spark.attempts import Attempts, Limit, SparkLost, Unit
+from services.recompute.outbound.spark.frames import Condition, fused, joined, projected, union
+from services.recompute.outbound.spark.prepared import Prepared
+from services.recompute.outbound.spark.session import Spark, collected
+from services.recompute.outbound.spark.tuples import (
     as_select,
     as_table,
     at_moment,
@@ -29,7 +30,7 @@ from services.recompute.outbound.tuples import (
     with_literals,
     with_views,
 )
-from services.recompute.outbound.variables import Variables
+from services.recompute.outbound.spark.variables import Variables
 
 # As many branches of full plans, and as many row-local templates, as a single job takes.
 FULL_BRANCHES = 16
@@ -44,8 +45,8 @@ Keyed: TypeAlias = tuple[ResultRow, ResultRow]
 Weighed: TypeAlias = tuple[ResultRow, ResultRow, int]
 
 
-class Held(Protocol):
-    """The tables, as far as evaluation needs them."""
+class TableViews(Protocol):
+    """What evaluation needs of the tables."""
 
     def table(self, oid: int) -> Table: ...
 
@@ -56,21 +57,21 @@ class Held(Protocol):
     def changes(self, oid: int) -> Changes: ...
 
 
-class SparkLost(Exception):
-    """The session is gone, and every job would fail."""
-
-    exit_code, retry = 1, True
-
-    def __init__(self) -> None:
-        super().__init__("Spark does not run any more: start again")
-
-
 class Evaluation:
-    """Evaluates jobs over the tables' views, or over the rows that changed."""
+    """Evaluates jobs over the tables' views, or over the rows that changed; used by one thread at a time."""
 
-    def __init__(self, spark: Spark, tables: Held, *, max_rows: int = 100_000) -> None:
+    def __init__(
+        self,
+        spark: Spark,
+        tables: TableViews,
+        *,
+        max_rows: int = 100_000,
+        session: SparkSession | None = None,
+        limit: Limit = nullcontext,
+    ) -> None:
         self._spark, self._tables, self._max_rows = spark, tables, max_rows
-        self._attempts = Attempts()
+        self._session = spark.session if session is None else session
+        self._attempts = Attempts(limit, lambda: spark.is_lost)
         self._assemblies: dict[tuple[RowLocal, Table, bytes], Assembly] = {}
         self._variables = Variables(spark.small)
         self._prepared = lru_cache(KEPT_PREPARED)(self._new_prepared)
@@ -81,19 +82,20 @@ class Evaluation:
         row_local = [unit for unit in _units(jobs) if unit.job.plan.row_local]
         full = [unit for unit in _units(jobs) if unit.job.plan.full]
         by_rows = self._attempts.answers(row_local, self._whole_row_local, size=ROW_LOCAL_TEMPLATES)
+        took_s = self._attempts.took_s
         by_tables = self._attempts.answers(full, self._whole_full, size=FULL_BRANCHES)
-        found = by_rows | by_tables
-        self._check()
+        found, took_s = by_rows | by_tables, took_s | self._attempts.took_s
+        self.refuse_lost()
         answers: list[Rows | Failed] = []
         for number, job in enumerate(jobs):
             rows = tuple([self._bounded(found[number, at]) for at in range(len(job.tuples))])
-            answers.append(_failure(rows) or Rows(rows))
+            answers.append(_failure(rows) or Rows(rows, took_s.get(number, 0.0)))
         return answers
 
     def changed(self, jobs: Sequence[Job]) -> list[Signed | Failed]:
-        """Of the rows that changed, those that belong to the results of row-local templates."""
+        """The changed rows that belong to the results of row-local templates."""
         found = self._attempts.answers(_units(jobs), self._changed, size=ROW_LOCAL_TEMPLATES)
-        self._check()
+        self.refuse_lost()
         answers: list[Signed | Failed] = []
         for number, job in enumerate(jobs):
             rows = tuple([found[number, at] for at in range(len(job.tuples))])
@@ -115,7 +117,7 @@ class Evaluation:
                 frames += self._change_frames(arrow, of_table, with_outputs=with_outputs)
                 changes += [(row, weight, key) for row, weight in rows]
         if frames:
-            answer = union(frames).toArrow()
+            answer = collected(union(frames))
             places = numbers(answer["i"])
             for at, slot, values in matches(answer["m"]):
                 row, weight, key = changes[places[at]]
@@ -153,14 +155,14 @@ class Evaluation:
         conditions = _by_table(units, [unit.job.plan.row_local.outputs for unit in units if unit.job.plan.row_local])
         frames: list[DataFrame] = []
         for number, (oid, of_table) in enumerate(conditions.items()):
-            rows = self._spark.session.table(self._tables.view(oid))
+            rows = self._session.table(self._tables.view(oid))
             identity = [f"{number} AS t", f"{self._key_texts(oid)} AS k"]
             narrow = [condition for condition in of_table if not condition.is_wide]
             if narrow:
                 frames.append(projected(rows, identity, fused(narrow, {}, with_outputs=True)))
             wide = [condition for condition in of_table if condition.is_wide]
             frames += [self._joined(rows, identity, condition, with_outputs=True) for condition in wide]
-        answer = union(frames).toArrow()
+        answer = collected(union(frames))
         keys = [Printing(self._key_types(oid), PINNED) for oid in conditions]
         row_keys = [keys[at].row(values) for at, values in zip(numbers(answer["t"]), texts(answer["k"]), strict=True)]
         for at, slot, values in matches(answer["m"]):
@@ -173,7 +175,7 @@ class Evaluation:
         branches = [
             f"SELECT {number} AS u, q, ord, r FROM ({self._sql(number, unit)})" for number, unit in enumerate(units)
         ]
-        answer = self._spark.session.sql(" UNION ALL ".join(branches)).toArrow()
+        answer = collected(self._session.sql(" UNION ALL ".join(branches)))
         if any(unit.job.plan.ordered for unit in units):
             answer = answer.sort_by([("u", "ascending"), ("q", "ascending"), ("ord", "ascending")])
         printings = [_printing(unit.job) for unit in units]
@@ -192,7 +194,7 @@ class Evaluation:
             return sql
         if len(values) == 1:
             return sql.replace("⟦params⟧", as_select(plan.parameter_types, values[0]))
-        self._spark.session.createDataFrame(as_table(plan.parameter_types, values)).createOrReplaceTempView(
+        self._session.createDataFrame(as_table(plan.parameter_types, values)).createOrReplaceTempView(
             f"params_{number}"
         )
         return sql.replace("⟦params⟧", f"params_{number}")
@@ -229,7 +231,8 @@ class Evaluation:
             return rows
         return Failed(f"more than {self._max_rows} rows")
 
-    def _check(self) -> None:
+    def refuse_lost(self) -> None:
+        """Raise SparkLost where no job can run any more: then nothing that fails is a template's."""
         if self._spark.is_lost:
             raise SparkLost
 

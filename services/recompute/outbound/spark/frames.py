@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from proto.rows import ResultRow
 from services.recompute.core.catalog import PgType
 from services.recompute.core.plan import Narrowing
-from services.recompute.outbound.tuples import with_columns, with_literals
+from services.recompute.outbound.spark.tuples import with_columns, with_literals
 
 # More tuples are joined instead of being written into the text.
 INLINE_TUPLES = 8

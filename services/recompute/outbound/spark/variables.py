@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from proto.rows import ResultRow
 from services.recompute.core.catalog import PgType
-from services.recompute.outbound.tuples import as_table, with_columns
+from services.recompute.outbound.spark.tuples import as_table, with_columns
 
 KEPT = 256
 

@@ -1,0 +1,1 @@
+"""PostgreSQL's rewritten tree as Spark SQL."""

@@ -1,0 +1,1 @@
+"""Stateful parts of recompute, and the order of their steps."""

@@ -1,0 +1,1 @@
+"""The replicas of the tables that queries read."""

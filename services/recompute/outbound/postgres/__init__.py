@@ -1,0 +1,1 @@
+"""What recompute asks PostgreSQL for."""

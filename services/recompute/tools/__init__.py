@@ -1,0 +1,1 @@
+"""Programs beside the service: explain a query, archive Spark's classes."""
