@@ -1,0 +1,1 @@
+"""The CDC door at work: the shared tail of `changes`, subscriptions, streams, snapshots."""
