@@ -8,9 +8,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from proto.pgwire.conversation import Traffic
-from services.gateway.core.parcel import SELECTIVE, TYPES, Shape, Tally
-from services.gateway.core.selective import Verdict
-from services.gateway.distribution import Distribution
+from services.chassis.histogram import Distribution
+from services.gateway.core.encoders.binary import SELECTIVE, TYPE_LABELS, BatchStatistics, RowShape
+from services.gateway.core.encoders.partial_rows import RowDecision
 
 RATIOS = tuple(tenth / 10 for tenth in range(1, 11))
 COLUMNS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128)
@@ -45,17 +45,17 @@ class Metrics:
         )
         self._partial = PartialRows(registry)
         registry.register(ServerCounters(traffic))
-        for name in (*TYPES.values(), SELECTIVE):
+        for name in (*TYPE_LABELS.values(), SELECTIVE):
             self._updates.labels(name)
 
-    def sent(self, tally: Tally, times: int) -> None:
-        """A parcel went to so many."""
-        for name in tally.types:
+    def sent(self, batch: BatchStatistics, times: int) -> None:
+        """A batch went to so many subscriptions."""
+        for name in batch.types:
             self._updates.labels(name).inc(times)
-        if tally.rows or tally.unmatched:
-            self._partial.count(tally, times)
+        if batch.rows or batch.unmatched:
+            self._partial.count(batch, times)
 
-    def began(self, tables: int, *, has_key: bool) -> None:
+    def acknowledged(self, tables: int, *, has_key: bool) -> None:
         """A subscription has its Ack."""
         if has_key:
             self._keys.labels("confident", "").inc()
@@ -99,20 +99,20 @@ class PartialRows:
         for reason in FALLBACKS:
             self._fallbacks.labels(reason)
 
-    def count(self, tally: Tally, times: int) -> None:
-        for (verdict, shape), rows in tally.rows.items():
+    def count(self, batch: BatchStatistics, times: int) -> None:
+        for (decision, shape), rows in batch.rows.items():
             self._column_ratio.observe(shape.changed / shape.columns, rows * times)
-            if verdict is Verdict.PARTIAL:
-                self._decisions.labels("sent_partial", verdict.value).inc(rows * times)
+            if decision is RowDecision.PARTIAL:
+                self._decisions.labels("sent_partial", decision.value).inc(rows * times)
                 self._sent_in_part(shape, rows * times)
             else:
-                self._fell_back(verdict.value, rows * times)
-        if tally.unmatched:
-            self._fell_back("pk_mismatch", tally.unmatched * times)
-        if tally.bytes_saved is not None:
-            self._bytes_saved.observe(tally.bytes_saved, times)
+                self._fell_back(decision.value, rows * times)
+        if batch.unmatched:
+            self._fell_back("pk_mismatch", batch.unmatched * times)
+        if batch.bytes_saved is not None:
+            self._bytes_saved.observe(batch.bytes_saved, times)
 
-    def _sent_in_part(self, shape: Shape, rows: int) -> None:
+    def _sent_in_part(self, shape: RowShape, rows: int) -> None:
         self._columns_sent.observe(shape.sent, rows)
         self._changed_ratio.observe(shape.changed / shape.columns, rows)
         self._columns += shape.sent * rows
@@ -141,3 +141,49 @@ class ServerCounters(Collector):
             ("bytes_sent", "Bytes to clients.", seen.bytes_sent),
         ):
             yield CounterMetricFamily(f"vibesql_server_{name}", words, value)
+
+
+class HttpMetrics:
+    """What the HTTP port counts."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._answers = Counter(
+            "tidewire_gateway_http_answers_total", "Answers of the HTTP port.", ("status",), registry=registry
+        )
+        self._logins = Counter(
+            "tidewire_gateway_http_credentials_total",
+            "Credentials that were brought, by what became of them.",
+            ("method", "result"),
+            registry=registry,
+        )
+
+    def answered(self, status: int) -> None:
+        """A request was answered."""
+        self._answers.labels(str(status)).inc()
+
+    def authenticated(self, method: str, result: str) -> None:
+        """Credentials were accepted, refused, delayed, or could not be checked (unavailable)."""
+        self._logins.labels(method, result).inc()
+
+
+class CdcMetrics:
+    """What the CDC door counts: `stats.snapshot.cdc` as gauges, and what this gateway holds for it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._streams = Gauge("tidewire_gateway_cdc_streams", "SSE and WebSocket streams.", registry=registry)
+        self._tail = Gauge("tidewire_gateway_cdc_tail_events", "Events of the log in memory.", registry=registry)
+        self._tail_bytes = Gauge("tidewire_gateway_cdc_tail_bytes", "Their bytes.", registry=registry)
+        self._stats = Gauge(
+            "tidewire_cdc", "stats.snapshot.cdc, over all gateways, by its names.", ("name",), registry=registry
+        )
+
+    def seen(self, streams: int, events: int, held_bytes: int) -> None:
+        """What this gateway holds."""
+        self._streams.set(streams)
+        self._tail.set(events)
+        self._tail_bytes.set(held_bytes)
+
+    def counted(self, stats: dict[str, int]) -> None:
+        """What all gateways serve."""
+        for name, value in stats.items():
+            self._stats.labels(name).set(value)

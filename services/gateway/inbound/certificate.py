@@ -1,15 +1,9 @@
-"""TLS on the gateway's two legs: as the server of its clients, and as a client of PostgreSQL."""
+"""The gateway's own certificate, which both ports show to clients."""
 
 import os
 import ssl
 
-from msgspec import Struct
-from psycopg.conninfo import conninfo_to_dict
-
 from services.gateway.settings import Gateway
-
-# What libpq does when it is not told.
-DEFAULT_SSLMODE = "prefer"
 
 
 class Certificate:
@@ -37,46 +31,12 @@ class Certificate:
         return self._context is not None and der == self._der
 
 
-class Leg(Struct, frozen=True):
-    """How the connection to PostgreSQL is encrypted, by libpq's words."""
-
-    sslmode: str
-    sslrootcert: str | None = None
-
-    @property
-    def asks(self) -> bool:
-        return self.sslmode not in ("disable", "allow")
-
-    @property
-    def insists(self) -> bool:
-        return self.sslmode in ("require", "verify-ca", "verify-full")
-
-    def context(self) -> ssl.SSLContext:
-        """A client's own certificate is never shown: PostgreSQL would take the gateway's for the client's."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.check_hostname = self.sslmode == "verify-full"
-        verifies = self.sslmode.startswith("verify") or (self.sslmode == "require" and self.sslrootcert is not None)
-        context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
-        if verifies and self.sslrootcert and self.sslrootcert != "system":
-            context.load_verify_locations(self.sslrootcert)
-        elif verifies:
-            context.load_default_certs()
-        return context
-
-
 def certificate_of(settings: Gateway) -> Certificate | None:
     if settings.tls_certificate is None or settings.tls_key is None:
         return None
     made = Certificate(settings.tls_certificate, settings.tls_key)
     made.context()
     return made
-
-
-def leg_of(dsn: str) -> Leg:
-    parts = conninfo_to_dict(dsn)
-    root = parts.get("sslrootcert")
-    return Leg(str(parts.get("sslmode") or DEFAULT_SSLMODE), str(root) if root else None)
 
 
 def _first(pem: str) -> str:

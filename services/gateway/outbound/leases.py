@@ -12,7 +12,7 @@ from services.chassis.redis import Redis, RedisUnreachable, connect
 LEASE_MS = 30_000
 
 # One sorted set: "<partition>:<gateway>" by the time at which the lease ends, by Redis's clock. Whoever comes takes the
-# partition that the fewest live leases name, and keeps it when he comes again.
+# partition that the fewest live leases name, and keeps it when it comes again.
 _TAKE = """
 local now = redis.call('TIME')
 local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)

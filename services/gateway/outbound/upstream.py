@@ -1,4 +1,4 @@
-"""The way to PostgreSQL: a connection, encrypted as the operator says, before a client's first message goes there."""
+"""Connections to PostgreSQL for the PG port: dialled and encrypted as the DSN says, with nothing sent on them yet."""
 
 import asyncio
 import contextlib
@@ -9,19 +9,46 @@ from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict
 
 from proto.pgwire.frontend import SSL_REQUEST_PACKET
-from services.gateway.inbound.tls import Leg, leg_of
+from services.chassis.settings import BadSetting
+from services.gateway.errors import UpstreamUnreachable
 
 CONNECT_S = 10.0
+# What libpq does when it is not told.
+DEFAULT_SSLMODE = "prefer"
+# The value of sslrootcert that stands for all authorities that the operating system trusts.
+SYSTEM = "system"
 
 
-class ServerUnreachable(Exception):
-    """PostgreSQL does not answer, or not by TLS."""
+class UpstreamTls(Struct, frozen=True):
+    """How the connection to PostgreSQL is encrypted, in libpq's terms."""
 
-    sqlstate = "08006"
+    sslmode: str
+    sslrootcert: str | None = None
+
+    @property
+    def asks(self) -> bool:
+        return self.sslmode not in ("disable", "allow")
+
+    @property
+    def insists(self) -> bool:
+        return self.sslmode in ("require", "verify-ca", "verify-full")
+
+    def context(self) -> ssl.SSLContext:
+        """A client's own certificate is never shown: PostgreSQL would take the gateway's for the client's."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = self.sslmode == "verify-full"
+        verifies = self.sslmode.startswith("verify") or (self.sslmode == "require" and self.sslrootcert is not None)
+        context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
+        if verifies and self.sslrootcert == SYSTEM:
+            context.load_default_certs()
+        elif verifies:
+            context.load_verify_locations(self.sslrootcert)
+        return context
 
 
-class Reached(Struct, frozen=True):
-    """An open way to PostgreSQL."""
+class UpstreamConnection(Struct, frozen=True):
+    """An open connection to PostgreSQL."""
 
     transport: asyncio.Transport
     # The certificate that PostgreSQL showed; None without TLS.
@@ -30,7 +57,7 @@ class Reached(Struct, frozen=True):
     left: asyncio.Future[None]
 
 
-class _Answer(asyncio.Protocol):
+class _SslAnswer(asyncio.Protocol):
     """PostgreSQL's one byte to SSLRequest."""
 
     def __init__(self) -> None:
@@ -48,58 +75,76 @@ class _Answer(asyncio.Protocol):
             self.left.set_result(None)
 
 
-class Server(Struct, frozen=True):
+class Upstream(Struct, frozen=True):
     """Where PostgreSQL answers; a host that begins with a slash is the folder of its socket."""
 
     host: str
     port: int
-    leg: Leg
+    tls: UpstreamTls
     # The name in PostgreSQL's certificate, where it is reached by another address.
     name: str = ""
 
+    @property
+    def by_socket(self) -> bool:
+        """Over a socket PostgreSQL may take the gateway's own user for the client (peer)."""
+        return self.host.startswith("/")
+
     @contextlib.asynccontextmanager
-    async def reached(self) -> AsyncIterator[Reached]:
+    async def connected(self) -> AsyncIterator[UpstreamConnection]:
         """A connection that nothing but SSLRequest has been said on; closed at the end of the block."""
         try:
             async with asyncio.timeout(CONNECT_S):
-                reached = await self._reach()
+                connection = await self._connect()
         except TimeoutError:
-            raise ServerUnreachable(f"PostgreSQL does not answer within {CONNECT_S:.0f} s") from None
+            raise UpstreamUnreachable(f"PostgreSQL does not answer within {CONNECT_S:.0f} s") from None
+        except ssl.SSLCertVerificationError as error:
+            raise UpstreamUnreachable("PostgreSQL cannot be trusted (certificate verify failed)", str(error)) from error
         except (OSError, ssl.SSLError) as error:
-            raise ServerUnreachable(f"PostgreSQL does not answer ({error})") from error
+            raise UpstreamUnreachable("PostgreSQL does not answer", f"PostgreSQL does not answer ({error})") from error
         try:
-            yield reached
+            yield connection
         finally:
-            reached.transport.close()
+            connection.transport.close()
 
-    async def _reach(self) -> Reached:
+    async def _connect(self) -> UpstreamConnection:
         loop = asyncio.get_running_loop()
-        if self.host.startswith("/"):
-            transport, answer = await loop.create_unix_connection(_Answer, f"{self.host}/.s.PGSQL.{self.port}")
-            return Reached(transport, None, answer.left)
-        transport, answer = await loop.create_connection(_Answer, self.host, self.port)
-        if not self.leg.asks:
-            return Reached(transport, None, answer.left)
+        if self.by_socket:
+            transport, answer = await loop.create_unix_connection(_SslAnswer, f"{self.host}/.s.PGSQL.{self.port}")
+            return UpstreamConnection(transport, None, answer.left)
+        transport, answer = await loop.create_connection(_SslAnswer, self.host, self.port)
+        if not self.tls.asks:
+            return UpstreamConnection(transport, None, answer.left)
         transport.write(SSL_REQUEST_PACKET)
         byte = await answer.byte
         if byte == b"S":
             secured = await loop.start_tls(
-                transport, answer, self.leg.context(), server_hostname=self.name or self.host
+                transport, answer, self.tls.context(), server_hostname=self.name or self.host
             )
             assert secured is not None
             shown = secured.get_extra_info("ssl_object").getpeercert(binary_form=True)
-            return Reached(secured, shown, answer.left)
-        if byte != b"N" or self.leg.insists:
+            return UpstreamConnection(secured, shown, answer.left)
+        if byte != b"N" or self.tls.insists:
             transport.close()
-            raise ServerUnreachable(
-                f"PostgreSQL does not take TLS, which sslmode={self.leg.sslmode} of the gateway's DSN asks for"
+            raise UpstreamUnreachable(
+                f"PostgreSQL does not take TLS, which sslmode={self.tls.sslmode} of the gateway's DSN asks for"
             )
-        return Reached(transport, None, answer.left)
+        return UpstreamConnection(transport, None, answer.left)
 
 
-def server_of(dsn: str) -> Server:
+def upstream_tls_of(dsn: str) -> UpstreamTls:
+    """As libpq does: who verifies must say by which authority, and all of the system's need the name to be right."""
+    parts = conninfo_to_dict(dsn)
+    root, mode = str(parts.get("sslrootcert") or "") or None, str(parts.get("sslmode") or DEFAULT_SSLMODE)
+    if mode.startswith("verify") and root is None:
+        raise BadSetting(f"sslmode={mode} needs an authority: give sslrootcert in TIDEWIRE_POSTGRES_DSN")
+    if root == SYSTEM and mode != "verify-full":
+        raise BadSetting(f"sslrootcert=system needs sslmode=verify-full, not {mode}: mend TIDEWIRE_POSTGRES_DSN")
+    return UpstreamTls(mode, root)
+
+
+def upstream_of(dsn: str) -> Upstream:
     parts = conninfo_to_dict(dsn)
     name = str(parts.get("host") or "127.0.0.1").split(",")[0]
     host = str(parts.get("hostaddr") or name).split(",")[0]
     port = str(parts.get("port") or 5432).split(",")[0]
-    return Server(host, int(port), leg_of(dsn), name)
+    return Upstream(host, int(port), upstream_tls_of(dsn), name)

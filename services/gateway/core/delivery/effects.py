@@ -1,45 +1,46 @@
-"""What the switchboard wants done; to be done at once and in order, since what it decides next may depend on it."""
+"""What the delivery core wants done; to be done at once and in order, since what it decides next may depend on it."""
 
 from typing import TypeAlias
 from uuid import UUID
 
 from msgspec import Struct
 
-from services.gateway.core.parcel import Parcel
-from services.gateway.core.subscriber import Line, Subscriber
+from services.gateway.core.delivery.encoder import Batch
+from services.gateway.core.delivery.subscription import Subscription
+from services.gateway.errors import Refusal
 
 
-class Fan(Struct, frozen=True, tag=True):
-    """One batch for many subscribers."""
+class SendBatch(Struct, frozen=True, tag=True):
+    """Send one update to many subscriptions."""
 
-    parcel: Parcel
-    to: list[Subscriber]
-
-
-class Begin(Struct, frozen=True, tag=True):
-    """The Ack; the first result or its error follows."""
-
-    subscriber: Subscriber
-    has_key: bool
+    batch: Batch
+    to: list[Subscription]
 
 
-class Send(Struct, frozen=True, tag=True):
-    """Bytes for one connection."""
+class Acknowledge(Struct, frozen=True, tag=True):
+    """Tell the client that its subscription has begun; the first result or its error follows."""
 
-    line: Line
-    data: bytes
+    subscription: Subscription
+    key_positions: tuple[int, ...]
 
 
-class Ask(Struct, frozen=True, tag=True):
-    """A whole result of the query is needed."""
+class SendRefusal(Struct, frozen=True, tag=True):
+    """Tell the client why its subscription was refused, fails or has ended."""
+
+    subscription: Subscription
+    refusal: Refusal
+
+
+class RequestSnapshot(Struct, frozen=True, tag=True):
+    """Ask for the whole result of a query."""
 
     query_id: bytes
 
 
-class End(Struct, frozen=True, tag=True):
-    """The subscription is over; the registry must know."""
+class EndSubscription(Struct, frozen=True, tag=True):
+    """The subscription is over; tell the registry."""
 
-    subscription: UUID
+    subscription_id: UUID
 
 
-Effect: TypeAlias = Fan | Begin | Send | Ask | End
+Effect: TypeAlias = SendBatch | Acknowledge | SendRefusal | RequestSnapshot | EndSubscription

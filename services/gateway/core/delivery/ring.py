@@ -1,4 +1,4 @@
-"""The steps of a query that someone still needs: numbered, bounded, and none of them if nobody is behind."""
+"""The latest changes of a query, kept while a subscription is behind: numbered, bounded, dropped when not needed."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ class RingLimits(Struct, frozen=True, kw_only=True):
 
 
 class Ring:
-    """Steps `first` up to `head`; whoever stands before `first` can no longer be brought forward by them."""
+    """Steps `first` up to `head`; a subscription at a step before `first` can no longer be brought forward by them."""
 
     def __init__(self, rings: "Rings") -> None:
         self._rings = rings
@@ -28,7 +28,7 @@ class Ring:
         return self.first + len(self._blocks)
 
     def append(self, block: bytes) -> None:
-        """A step that someone will need."""
+        """A step that a subscription will need."""
         self._blocks.append(block)
         self._grow(len(block))
         limits = self._rings.limits

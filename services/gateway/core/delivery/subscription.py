@@ -1,73 +1,72 @@
-"""Who is told: a client's connection and each subscription on it."""
+"""A client's connection and each subscription on it, as the delivery core keeps them."""
 
-from typing import Protocol
 from uuid import UUID
 
 from msgspec import Struct
 
-from proto.pgwire.live import Ack, Refused, encode
 from proto.streams.parts import Assembler
-from services.gateway.core.parcel import Wish
-from services.gateway.core.selective import Rule
+from services.gateway.core.delivery.encoder import Encoder, Outlet
+from services.gateway.errors import Refusal
 
-# Before every step: whoever stands here needs a whole result.
-NOWHERE = -1
-
-
-class Outlet(Protocol):
-    """One client's connection, as the live side sees it."""
-
-    def send(self, data: bytes) -> None:
-        """Put live bytes between two messages of PostgreSQL."""
-
-    @property
-    def congested(self) -> bool:
-        """The client does not read: what waits for it is over the high-water mark."""
+# Before every step: a subscription that stands here needs a whole result.
+NO_STEP = -1
 
 
-class Failure(Struct, frozen=True):
-    """Why a query has no result for now."""
+class Owner(Struct, frozen=True):
+    """Whose rights a subscription has."""
 
-    sqlstate: str
-    message: str
-
-
-class Line:
-    """A connection and its subscriptions."""
-
-    __slots__ = ("id", "outlet", "subscribers", "wants_lsn")
-
-    def __init__(self, connection_id: str, outlet: Outlet, *, wants_lsn: bool) -> None:
-        self.id, self.outlet, self.wants_lsn = connection_id, outlet, wants_lsn
-        self.subscribers: dict[UUID, Subscriber] = {}
+    login: str
+    role: str
 
 
-class Subscriber:
-    """One subscription; `at` is the step that it was sent last, and counts only while it is behind."""
+NO_OWNER = Owner("", "")
 
-    __slots__ = ("acked", "at", "id", "key", "line", "parts", "paused", "query_id", "tables", "told", "waits", "wish")
 
-    def __init__(self, subscription: UUID, line: Line, tables: int, rule: Rule) -> None:
-        self.id, self.key, self.line, self.tables = subscription, subscription.bytes, line, tables
-        self.wish = Wish(rule, line.wants_lsn)
+class Connection:
+    """A client's connection and its subscriptions."""
+
+    __slots__ = ("id", "outlet", "subscriptions")
+
+    def __init__(self, connection_id: str, outlet: Outlet) -> None:
+        self.id, self.outlet = connection_id, outlet
+        self.subscriptions: dict[UUID, Subscription] = {}
+
+
+class Subscription:
+    """One subscription; `step` is the last step that it was sent, and counts only while it is behind."""
+
+    __slots__ = (
+        "acknowledged",
+        "awaits_change",
+        "connection",
+        "encoder",
+        "first_parts",
+        "id",
+        "id_bytes",
+        "last_failure",
+        "owner",
+        "paused",
+        "query_id",
+        "step",
+        "tables",
+    )
+
+    def __init__(
+        self, subscription_id: UUID, connection: Connection, encoder: Encoder, *, tables: int, owner: Owner = NO_OWNER
+    ) -> None:
+        self.id, self.id_bytes, self.connection = subscription_id, subscription_id.bytes, connection
+        self.encoder, self.tables, self.owner = encoder, tables, owner
         self.query_id: bytes | None = None
-        self.at = NOWHERE
-        self.acked = False
+        self.step = NO_STEP
+        self.acknowledged = False
         self.paused = False
         # It was paused, and nothing has changed since it was resumed: it is sent nothing yet (decision 1).
-        self.waits = False
+        self.awaits_change = False
         # The failure of its query that it was told.
-        self.told: Failure | None = None
-        # Of its first result.
-        self.parts: Assembler | None = None
+        self.last_failure: Refusal | None = None
+        # The parts of its first result that have come.
+        self.first_parts: Assembler | None = None
 
     @property
     def may_be_sent_to(self) -> bool:
-        return not (self.paused or self.waits or self.line.outlet.congested)
-
-    @property
-    def ack(self) -> bytes:
-        return encode(Ack(self.id, self.tables))
-
-    def refusal(self, message: str) -> bytes:
-        return encode(Refused(self.id, message))
+        return not (self.paused or self.awaits_change or self.connection.outlet.congested)

@@ -1,73 +1,81 @@
-"""One client and its own connection to PostgreSQL: everything passes, but for the live messages."""
+"""One client and its own connection to PostgreSQL: everything passes, except the live messages."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
 
 from msgspec import Struct
+from structlog.typing import FilteringBoundLogger
 
 from proto.pgwire import backend
 from proto.pgwire.conversation import Answer, Conversation, Traffic
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.framing import Frame, encode_frame
 from proto.pgwire.frontend import Startup
-from proto.pgwire.live import NO_SUBSCRIPTION, FromClient, Refused, decode_from_client, encode
 from services.gateway.core.admission import Admission
-from services.gateway.core.identity import UNREPORTED, Identity, role_of
+from services.gateway.core.principal import ProvenIdentity
 from services.gateway.errors import ClientRefused
+from services.gateway.inbound.pg_port.binary_door import BinaryDoor, BinaryDoorParts, options_of
+from services.gateway.inbound.pg_port.identity_proof import IDLE, LOGIN, IdentityProof
 
-IDLE, IN_TRANSACTION = b"I", b"T"
-
-
-class Live(Protocol):
-    """The rest of the gateway, as a session needs it."""
-
-    def open(self, connection_id: str, outlet: "Session", *, wants_lsn: bool) -> None: ...
-    def close(self, connection_id: str) -> None: ...
-    def drained(self, connection_id: str) -> None: ...
-    async def receive(self, message: FromClient, client: "Session") -> None: ...
+DISCARDED = "Subscription ended: the session was reset by DISCARD ALL"
+OTHER_LOGIN = "Subscription ended: the session's user was changed by SET SESSION AUTHORIZATION"
+# So long after the client sent something its role is looked at: a function may have changed it, which nothing tells.
+LOOK_AGAIN_S = 5.0
+FAILED = "the gateway failed on this session and ended it: connect again"
 
 
-class Surroundings(Struct, frozen=True):
+class SessionContext(Struct, frozen=True):
     """What all sessions of the port share."""
 
-    live: Live
-    spawn: Callable[["Session", FromClient], None]
+    binary_door: BinaryDoorParts
     traffic: Traffic
     # What a client may leave unread before it is disconnected.
     unread_bytes: int
+    # How long a subscribe waits for a moment at which it can be proven who the client is.
+    proof_wait_s: float
+    log: FilteringBoundLogger
 
 
-class Session:
+class PgSession:
     """`client` and `server` are its two protocols; it is over when `ended` is done, and `gone` when both are closed."""
 
-    def __init__(self, connection_id: str, startup: Startup, admission: Admission, around: Surroundings) -> None:
+    def __init__(
+        self,
+        connection_id: str,
+        startup: Startup,
+        admission: Admission,
+        context: SessionContext,
+        spawn: Callable[[Coroutine[None, None, None]], object],
+    ) -> None:
         self.connection_id = connection_id
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open_sides = 2
-        self._startup, self._admission, self._around = startup, admission, around
-        self._conversation = Conversation(around.traffic)
-        self._settings = startup.settings
-        self._reported: set[str] = set()
-        # What the client sent since the settings were read may have changed them.
-        self._read: frozenset[str] = frozenset()
+        self._admission, self._context, self._spawn = admission, context, spawn
+        self._conversation = Conversation(context.traffic)
+        self._identity = IdentityProof(connection_id, startup, self._conversation, wait_s=context.proof_wait_s)
         self._waiting: list[bytes] = []
-        self._reading: asyncio.Future[tuple[bytes | None, ...] | None] | None = None
-        self._full = self._opened = False
+        self._full = False
+        self._door = BinaryDoor(self, context.binary_door, spawn, options=options_of(startup))
+        # Whether the client may have another role than the one that was proven, and when that is looked at.
+        self._is_role_in_doubt = self._is_reproving = False
+        self._look_again: asyncio.TimerHandle | None = None
+        # How often PostgreSQL had been ready when the session was last reset.
+        self._reset_at = -1
         self._client: asyncio.Transport
         self._server: asyncio.Transport
 
     def begin(self, client: asyncio.Transport, server: asyncio.Transport, packet: bytes, rest: bytes) -> None:
         """Pass the startup message on, and from then on everything."""
         self._client, self._server = client, server
+        self._identity.ask_by = server.write
         client.set_protocol(_Side(self.from_client, self._client_full, self._client_drained, self._lost))
         server.set_protocol(_Side(self.from_server, client.pause_reading, client.resume_reading, self._lost))
         server.write(packet)
         if rest:
             self.from_client(rest)
 
-    # What Live sees: where to send, and who asks.
+    # What the door sees: where to send, and who the client is.
 
     @property
     def congested(self) -> bool:
@@ -79,47 +87,23 @@ class Session:
         if self.ended.done():
             return
         # What it left lying before: one result may be larger than that, and who reads shall have it.
-        if self._client.get_write_buffer_size() + sum(map(len, self._waiting)) > self._around.unread_bytes:
+        if self._client.get_write_buffer_size() + sum(map(len, self._waiting)) > self._context.unread_bytes:
             self._client.abort()
             return
         if self._conversation.at_boundary:
             self._client.write(data)
         else:
             self._waiting.append(data)
-        self._around.traffic.bytes_sent += len(data)
-        self._around.traffic.messages_sent += 1
+        self._context.traffic.bytes_sent += len(data)
+        self._context.traffic.messages_sent += 1
 
-    @property
-    def identity(self) -> Identity:
-        role = role_of(self._startup.user, self._settings)
-        certain = self._read | self._reported
-        return Identity(self.connection_id, role, self._startup.database, dict(self._settings), certain)
+    async def proven(self, names: tuple[str, ...] = ()) -> ProvenIdentity:
+        """Who the client is; raises SubscribeRefused if that cannot be proven soon."""
+        return await self._identity.proven(names)
 
-    async def settled(self, names: tuple[str, ...] = ()) -> Identity:
-        """Who the client is, after reading what PostgreSQL does not tell unasked, where that disturbs nothing.
-
-        In the middle of a query, a batch or a failed transaction nothing can be read: what was known before counts.
-        `names` are settings of the user's own; one that was never set has no SHOW, so they are read by a query, which
-        would take a snapshot in a transaction: outside of one only.
-        """
-        await self._read_settings({name: f'SHOW "{name}"' for name in UNREPORTED}, within=(IDLE, IN_TRANSACTION))
-        calls = {name: f"SELECT pg_catalog.current_setting({_literal(name)}, true)" for name in names}
-        await self._read_settings(calls, within=(IDLE,))
-        return self.identity
-
-    async def _read_settings(self, statements: dict[str, str], *, within: tuple[bytes, ...]) -> None:
-        while self._reading is not None:
-            await asyncio.shield(self._reading)
-        wanted = {name: text for name, text in statements.items() if name not in self._read}
-        if self.ended.done() or not wanted or not self._conversation.at_rest or self._conversation.status not in within:
-            return
-        self._reading = asyncio.get_running_loop().create_future()
-        self._server.write(self._conversation.ask(tuple(wanted.values())))
-        values = await asyncio.shield(self._reading)
-        if values is not None and self._conversation.at_rest:
-            found = {name: value.decode() for name, value in zip(wanted, values, strict=True) if value is not None}
-            self._settings.update(found)
-            self._read |= frozenset(wanted)
+    def reset_since(self, place: int) -> bool:
+        """Whether the session was reset by something that the client sent behind this place."""
+        return self._reset_at >= place
 
     # What passes.
 
@@ -127,14 +111,19 @@ class Session:
         try:
             for piece in self._conversation.from_client(data):
                 if isinstance(piece, bytes):
-                    self._read = frozenset()
+                    self._identity.overtaken()
                     self._server.write(piece)
+                    if self._door.is_open and self._look_again is None:
+                        self._look_again = asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._doubt_role)
                 else:
-                    self._take(piece)
+                    self._from_client_message(piece)
+            self._door.flush_refusals()
         except MalformedMessage as error:
             self.refuse(error.sqlstate, str(error))
         except ClientRefused as refusal:
             self.refuse(refusal.sqlstate, str(refusal))
+        except Exception:
+            self._fail()
 
     def from_server(self, data: bytes) -> None:
         was_inside = not self._conversation.at_boundary
@@ -143,15 +132,19 @@ class Session:
                 if isinstance(piece, bytes):
                     self._client.write(piece)
                 else:
-                    self._hear(piece)
+                    self._from_server_message(piece)
+            if self._identity.wanted:
+                self._identity.try_asking()
+            if self._is_role_in_doubt:
+                self._reprove_at_rest()
+            if (was_inside or self._waiting) and self._conversation.at_boundary:
+                self._flush()
         except ClientRefused as refusal:
             self.refuse(refusal.sqlstate, str(refusal))
-            return
         except MalformedMessage as error:
             self.refuse(error.sqlstate, f"PostgreSQL's answer cannot be read: {error}")
-            return
-        if (was_inside or self._waiting) and self._conversation.at_boundary:
-            self._flush()
+        except Exception:
+            self._fail()
 
     def refuse(self, sqlstate: str, words: str) -> None:
         """End the session with a sentence."""
@@ -165,9 +158,10 @@ class Session:
         if self.ended.done():
             return
         self.ended.set_result(None)
-        self._answer(None)
-        if self._opened:
-            self._around.live.close(self.connection_id)
+        self._identity.end()
+        self._door.close()
+        if self._look_again is not None:
+            self._look_again.cancel()
         # Both still send what they have been given: PostgreSQL's last words, the client's Terminate.
         self._client.close()
         self._server.close()
@@ -177,56 +171,78 @@ class Session:
         self._client.abort()
         self._server.abort()
 
+    def _fail(self) -> None:
+        """A fault of ours: it ends this session and nobody else's."""
+        self._context.log.exception("session_failed", connection_id=self.connection_id)
+        self.refuse("XX000", FAILED)
+
     def _lost(self) -> None:
         self.end()
         self._open_sides -= 1
         if self._open_sides == 0 and not self.gone.done():
             self.gone.set_result(None)
 
-    def _take(self, frame: Frame) -> None:
+    def _from_client_message(self, frame: Frame) -> None:
         if not self._conversation.logged_in:
             self._admission.answer(frame)
             self._server.write(encode_frame(frame.type, frame.body))
             return
-        if not self._opened:
-            self._opened = True
-            wants_lsn = self._settings.get("tidewire.lsn", "").lower() in ("on", "true", "yes", "1")
-            self._around.live.open(self.connection_id, self, wants_lsn=wants_lsn)
-        try:
-            message = decode_from_client(frame)
-        except MalformedMessage as error:
-            # The frame is whole, so the stream is in step: only this message is refused.
-            self.send(encode(Refused(NO_SUBSCRIPTION, f"Parse error: {error}")))
-            return
-        self._around.spawn(self, message)
+        place = self._conversation.place_of_taken()
+        if not self._door.is_open:
+            self._conversation.note_resets()
+        self._door.take(frame, place)
 
-    def _hear(self, piece: Frame | Answer) -> None:
+    def _from_server_message(self, piece: Frame | Answer) -> None:
         if isinstance(piece, Answer):
-            self._answer(piece.values)
+            self._identity.answered(piece)
         elif piece.type == backend.PARAMETER_STATUS:
-            name, value = backend.parameter_status(piece)
-            self._settings[name.lower()] = value
-            self._reported.add(name.lower())
+            place, name = self._conversation.place_of_noted(), self._identity.reported(piece)
+            if name == LOGIN and self._door.is_open:
+                self._reset(OTHER_LOGIN, place)
+        elif piece.type == backend.BACKEND_KEY:
+            self._conversation.place_of_noted()
+            self._identity.backend_pid = backend.backend_pid(piece)
+        elif piece.type == backend.COMMAND_COMPLETE:
+            place = self._conversation.place_of_noted()
+            if piece.body == backend.DISCARDED_ALL:
+                self._reset(DISCARDED, place)
+            elif piece.body:
+                self._is_role_in_doubt = True
         else:
             if piece.type == backend.AUTHENTICATION:
+                self._conversation.place_of_noted()
                 if self._admission.asked(piece):
                     self._conversation.log_in()
                 piece = self._admission.shown(piece)
             self._client.write(encode_frame(piece.type, piece.body))
 
-    def _answer(self, values: tuple[bytes | None, ...] | None) -> None:
-        """Our own question is answered, or never will be."""
-        reading, self._reading = self._reading, None
-        if reading is not None and not reading.done():
-            reading.set_result(values)
+    def _doubt_role(self) -> None:
+        self._look_again, self._is_role_in_doubt = None, True
+        self._reprove_at_rest()
+
+    def _reprove_at_rest(self) -> None:
+        """Ask who the client is now, where nothing of his is under way and no transaction can take it back."""
+        if self._conversation.at_rest and self._conversation.status == IDLE and not self._is_reproving:
+            self._is_role_in_doubt, self._is_reproving = False, True
+            self._spawn(self._reprove())
+
+    async def _reprove(self) -> None:
+        try:
+            self._is_role_in_doubt |= not await self._door.reprove()
+        finally:
+            self._is_reproving = False
+
+    def _reset(self, words: str, place: int) -> None:
+        self._reset_at = place
+        self._door.end_all(words)
 
     def _flush(self) -> None:
         """A boundary is reached: what waited for it goes out, and what was held back may follow."""
         if self._waiting:
             self._client.write(b"".join(self._waiting))
             self._waiting = []
-        if self._opened and not self._full:
-            self._around.live.drained(self.connection_id)
+        if not self._full:
+            self._door.drained()
 
     def _client_full(self) -> None:
         self._full = True
@@ -237,12 +253,12 @@ class Session:
         if self.ended.done():
             return
         self._server.resume_reading()
-        if self._opened and self._conversation.at_boundary:
-            self._around.live.drained(self.connection_id)
+        if self._conversation.at_boundary:
+            self._door.drained()
 
 
 class _Side(asyncio.Protocol):
-    """One of the two connections: bytes in, and how the other side must heed this one's fullness."""
+    """One of the two connections: passes its bytes on, and its backpressure to the other one."""
 
     def __init__(
         self,
@@ -264,7 +280,3 @@ class _Side(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost()
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

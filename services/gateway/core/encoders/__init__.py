@@ -1,0 +1,1 @@
+"""One encoder for each door: changes in, the messages of its wire format out."""

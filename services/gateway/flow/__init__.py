@@ -1,0 +1,1 @@
+"""What holds the gateway's state and decides the order of things."""

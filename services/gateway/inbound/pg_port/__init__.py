@@ -1,0 +1,1 @@
+"""The PostgreSQL port: connections of PostgreSQL clients."""
