@@ -10,7 +10,7 @@ from services.capture.outbound.watch import EVENT_TRIGGERS, NEWEST, OLDEST, ROWS
 
 
 class Level(Enum):
-    """Whether a finding is well, worth knowing, or in the way."""
+    """Whether a finding is fine, worth knowing, or must be fixed first."""
 
     OK = "ok"
     NOTE = "note"
@@ -36,6 +36,7 @@ def examine_server(connection: Connection) -> list[Finding]:
         _kept_wal(connection),
         *_privileges(connection),
         _installation(connection),
+        _isolation(connection),
     ]
 
 
@@ -46,6 +47,27 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}"
         count /= 1024
     return f"{count:.1f} TB"
+
+
+def _isolation(connection: Connection) -> Finding:
+    """How subscribers' queries are kept from becoming more than their role."""
+    (superuser, entrance) = one(
+        connection,
+        """
+        select r.rolsuper, exists (
+            select from pg_proc p join pg_namespace n on n.oid = p.pronamespace join pg_roles o on o.oid = p.proowner
+            where n.nspname = '_tidewire' and p.proname = 'enter' and o.rolsuper)
+        from pg_roles r where r.rolname = current_user
+        """,
+    )
+    if entrance or superuser:
+        return Finding(Level.OK, "queries", "run inside the subscriber's role, on a login without rights")
+    return Finding(
+        Level.NOTE,
+        "queries",
+        "the weaker mode: by SET ROLE on the service's login, so roles that may create objects are refused",
+        "run `tidewire install` once as a superuser; see docs/security.md",
+    )
 
 
 def _version(connection: Connection) -> Finding:
@@ -146,7 +168,7 @@ def _privileges(connection: Connection) -> Iterator[Finding]:
         Level.NOTE,
         f"role {role}",
         "no superuser, so the weaker mode: only tables that the role owns, new tables and DDL seen by polling",
-        "run `capture` once as a superuser for the strict mode; see docs/privileges.md",
+        "run `tidewire install` once as a superuser for the strict mode; see docs/privileges.md",
     )
     if not may_replicate:
         yield Finding(Level.MUST, f"role {role}", "may not replicate", f"ALTER ROLE {name} REPLICATION")
@@ -166,7 +188,7 @@ def _installation(connection: Connection) -> Finding:
     )
     expected = len(ROWS_CHANGED) + 1
     found = f"{lists} of {expected} publications, {triggers} of {len(EVENT_TRIGGERS)} event triggers"
-    if not schema and not lists and not triggers:
+    if not lists and not triggers:
         return Finding(Level.OK, "installation", "none yet: capture installs itself when it starts")
     if schema and lists == expected and triggers == len(EVENT_TRIGGERS):
         return Finding(Level.OK, "installation", found)

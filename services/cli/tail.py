@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
+
 from proto.pgoutput.messages import ABSENT, Relation, Row
 from proto.positions import Seq, format_lsn
 from proto.streams.changes import (
@@ -16,7 +18,7 @@ from proto.streams.changes import (
     SchemaChanged,
     Truncated,
 )
-from services.chassis.changes import ChangesFollower
+from services.changelog.follower import ChangesFollower
 from services.chassis.kafka import Kafka
 
 WAIT_S = 0.5
@@ -160,13 +162,18 @@ def _note(event: SchemaChanged | HistoryBegan) -> Iterator[tuple[str, str]]:
     if isinstance(event, HistoryBegan):
         yield f"history {event.history} of {event.database} begins at {format_lsn(event.lsn)}: {event.because}", "1"
         return
-    description = json.loads(event.description)
-    named = (
-        thing.get("identity") or thing.get("name") or thing.get("type") for thing in description.get("objects", [])
-    )
-    names = sorted({str(name) for name in named if name})
     yield f"{format_lsn(event.commit_lsn)} ", "2"
-    yield f"DDL {description.get('tag')} {', '.join(names)}", COLOURS["ddl"]
+    yield f"DDL {_described(event.description)}", COLOURS["ddl"]
+
+
+def _described(description: bytes) -> str:
+    """The command and what it touched; a mark that cannot be read is shown as such and ends nothing."""
+    try:
+        mark = orjson.loads(description)
+        named = (thing.get("identity") or thing.get("name") or thing.get("type") for thing in mark.get("objects", []))
+        return f"{mark.get('tag')} {', '.join(sorted({str(name) for name in named if name}))}"
+    except (ValueError, TypeError, AttributeError):
+        return f"that cannot be read: {description[:80]!r}"
 
 
 def _row_text(event: RowChanged) -> str:

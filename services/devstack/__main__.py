@@ -5,10 +5,11 @@ import asyncio
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 from services.chassis.logs import configure
-from services.devstack import control, endpoints, logs, state, status
+from services.devstack import control, endpoints, logs, outside, own_database, state, status
 from services.devstack.errors import DevstackFailure
 from services.devstack.home import Home
 from services.devstack.settings import Settings, load
@@ -23,14 +24,31 @@ def say(line: str) -> None:
 
 def run(settings: Settings, home: Home) -> None:
     """Be the supervisor, in the foreground, until SIGTERM or Ctrl-C."""
+    # All that the stack writes is for its owner alone.
+    os.umask(0o077)
     home.make()
     lock = state.lock(home.lock)
     if lock is None:
         say(f"another supervisor keeps the stack in {home.root}")
         return
     control.reclaim(home)
-    stack = assemble(settings, home, settle_ports(settings, home))
-    asyncio.run(Supervisor(stack, os.environ, configure("devstack")).run())
+    outside.remember(home, settings)
+    stack = assemble(settings, home, settle_ports(settings, home), os.environ)
+    supervisor = Supervisor(
+        stack, os.environ, configure("devstack"), restart_unready_after_s=settings.restart_unready_after_s
+    )
+    asyncio.run(supervisor.run())
+
+
+def examine_own(settings: Settings, *, agreed: bool) -> None:
+    """Let doctor see a database that the user brings, and ask him before anything is put into it."""
+    if settings.postgres_dsn:
+        is_person = sys.stdin is not None and sys.stdin.isatty()
+        own_database.examine(settings.postgres_dsn, agreed=agreed, ask=agrees if is_person else None, say=say)
+
+
+def agrees(question: str) -> bool:
+    return input(question).strip().lower() in ("y", "yes")
 
 
 def wipe(home: Home) -> None:
@@ -48,7 +66,8 @@ def parser() -> argparse.ArgumentParser:
     """The commands and their options."""
     top = argparse.ArgumentParser(prog="python -m services.devstack", description="The embedded stack.")
     commands = top.add_subparsers(dest="command", required=True)
-    commands.add_parser("up", help="start the stack, detached, and wait until every part is ready")
+    starting = commands.add_parser("up", help="start the stack, detached, and wait until every part is ready")
+    starting.add_argument("--yes", action="store_true", help="install into the database of POSTGRES_DSN without asking")
     ending = commands.add_parser("down", help="stop everything")
     ending.add_argument("--wipe", action="store_true", help="and remove data, logs and credentials")
     commands.add_parser("status", help="a table of the parts; exit 1 if one is not ready")
@@ -65,7 +84,7 @@ def obey(chosen: argparse.Namespace, settings: Settings, home: Home) -> int:
     """Carry out one command; returns the exit code."""
     match chosen.command:
         case "up":
-            control.up(settings, home, say)
+            control.up(settings, home, say, partial(examine_own, settings, agreed=chosen.yes))
             say(f"endpoints are in {home.endpoints}")
         case "down":
             control.down(home, say)
@@ -73,7 +92,7 @@ def obey(chosen: argparse.Namespace, settings: Settings, home: Home) -> int:
                 wipe(home)
                 say(f"removed data, logs and credentials from {home.root}")
         case "status":
-            now = status.ask(settings, home)
+            now = status.ask(settings, home, os.environ)
             say(now.table())
             return 0 if now.ready else 1
         case "logs":

@@ -115,7 +115,7 @@ def fetch_jars() -> None:
 def archive_classes() -> None:
     """Let Spark's JVM map its classes instead of loading them: every later start takes half the time."""
     say("archiving Spark's classes, for quicker starts")
-    done = subprocess.run([ENVIRONMENT / "bin" / "python", "-m", "services.recompute.archive"], cwd=PROJECT)
+    done = subprocess.run([ENVIRONMENT / "bin" / "python", "-m", "services.recompute.tools.archive"], cwd=PROJECT)
     if done.returncode != 0:
         say("that failed; Spark will start as slowly as it does without")
 
@@ -125,7 +125,7 @@ def main() -> int:
     began = time.monotonic()
     try:
         check_programs()
-        HOME.mkdir(exist_ok=True)
+        HOME.mkdir(exist_ok=True, mode=0o700)
         packages = ("requirements.lock", "pyproject.toml", str(CLIENT / "pyproject.toml"))
         with (HOME / "setup.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

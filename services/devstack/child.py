@@ -1,4 +1,4 @@
-"""One part under supervision: its lives, one after the other."""
+"""One part under supervision: started, watched, and started again whenever its process ends."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from services.devstack.errors import DevstackFailure
-from services.devstack.home import Home
+from services.devstack.home import Home, open_log
 from services.devstack.part import Part
 from services.devstack.settings import PROJECT
 from services.devstack.state import PartState, born
@@ -19,13 +19,15 @@ FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 10.0
 HEALTHY_AFTER_S = 60.0
 PROBE_EVERY_S = 0.1
+# How often a part that is ready is asked whether it still is.
+WATCH_EVERY_S = 5.0
 STOP_WITHIN_S = 15.0
-# A service that was told by its database to go for good.
+# A service that was uninstalled from its database ends like this: starting it again would install it again.
 RESIGNED = "exit 3"
 
 
 def pause_s(failures: int) -> float:
-    """How long to wait before the next life, after so many short ones in a row."""
+    """How long to wait before the next start, after so many short runs in a row."""
     return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures, 10))
 
 
@@ -37,8 +39,19 @@ def describe(code: int) -> str:
 class Child:
     """A part, its process, and the count of its restarts; `changed` is called after each change of state."""
 
-    def __init__(self, part: Part, *, home: Home, environ: Mapping[str, str], changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        part: Part,
+        *,
+        home: Home,
+        environ: Mapping[str, str],
+        changed: Callable[[], None],
+        needs_are_ready: Callable[[], bool] = lambda: True,
+        restart_unready_after_s: float = 60.0,
+    ) -> None:
         self.part = part
+        self._needs_are_ready, self._restart_unready_after_s = needs_are_ready, restart_unready_after_s
+        self._restarted_because = ""
         self.was_ready = asyncio.Event()
         self.state = PartState(name=part.name, phase="waiting", address=part.address)
         self._log = home.log(part.name)
@@ -54,13 +67,13 @@ class Child:
             await need.wait()
         failures = 0
         while True:
-            ended = await self._live()
+            ended = await self._run_once()
             healthy_s = time.monotonic() - self._ready_at if self._ready_at is not None else 0.0
             failures = 0 if healthy_s >= HEALTHY_AFTER_S else failures
             if ended == RESIGNED:
                 self._set(phase="resigned", last_exit=ended)
                 return
-            self._set(phase="restarting", restarts=self.state.restarts + 1, last_exit=ended)
+            self._set(phase="restarting", reason="", restarts=self.state.restarts + 1, last_exit=ended)
             await asyncio.sleep(pause_s(failures))
             failures += 1
 
@@ -69,26 +82,29 @@ class Child:
         process = self._process
         if process is not None and process.returncode is None:
             self._set(phase="stopping")
-            # One that stands under SIGSTOP would not see the request.
-            process.send_signal(signal.SIGCONT)
-            process.send_signal(self.part.stop_signal)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), STOP_WITHIN_S)
-            self._end_group()
-            await process.wait()
-        self._set(phase="stopped")
+            await self._end(process)
+        self._set(phase="stopped", reason="")
 
-    async def _live(self) -> str:
-        """One life, from preparation to the end; returns how it ended."""
-        self._started, self._ready_at = time.monotonic(), None
-        self._set(phase="starting")
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        # One that stands under SIGSTOP would not see the request.
+        process.send_signal(signal.SIGCONT)
+        process.send_signal(self.part.stop_signal)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), STOP_WITHIN_S)
+        self._end_group()
+        await process.wait()
+
+    async def _run_once(self) -> str:
+        """Run the process once, from preparation to its end; returns how it ended."""
+        self._started, self._ready_at, self._restarted_because = time.monotonic(), None, ""
+        self._set(phase="starting", reason="")
         try:
             await asyncio.to_thread(self.part.prepare)
         except DevstackFailure as failure:
-            with self._log.open("a") as log:
-                log.write(f"{failure}\n")
+            with open_log(self._log) as log:
+                log.write(f"{failure}\n".encode())
             return "not prepared"
-        with self._log.open("ab") as log:
+        with open_log(self._log) as log:
             self._process = process = await asyncio.create_subprocess_exec(
                 *self.part.command(),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -100,18 +116,30 @@ class Child:
             )
         self._set(pid=process.pid, born=born(process.pid))
         async with asyncio.TaskGroup() as group:
-            watch = group.create_task(self._await_ready(), name=f"{self.part.name} ready")
+            watch = group.create_task(self._watch(process), name=f"{self.part.name} ready")
             code = await process.wait()
             watch.cancel()
         self._end_group()
-        return describe(code)
+        return self._restarted_because or describe(code)
 
-    async def _await_ready(self) -> None:
-        while not await asyncio.to_thread(self.part.ready):
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        """Wait until the part is ready, and end it if it is not any more, for too long and by its own fault."""
+        while await asyncio.to_thread(self.part.not_ready) is not None:
             await asyncio.sleep(PROBE_EVERY_S)
         self._ready_at = time.monotonic()
         self._set(phase="ready", took_s=self._ready_at - self._started)
         self.was_ready.set()
+        unready_s, every_s = 0.0, min(WATCH_EVERY_S, self._restart_unready_after_s / 4)
+        while unready_s < self._restart_unready_after_s:
+            await asyncio.sleep(every_s)
+            reason = await asyncio.to_thread(self.part.not_ready)
+            phase, reason = ("ready", "") if reason is None else ("not ready", reason)
+            if (phase, reason) != (self.state.phase, self.state.reason):
+                self._set(phase=phase, reason=reason)
+            # A part whose needs are not there would not get better by a restart.
+            unready_s = unready_s + every_s if reason and self._needs_are_ready() else 0.0
+        self._restarted_because = f"restarted, not ready for {unready_s:.0f} s: {self.state.reason}"
+        await self._end(process)
 
     def _end_group(self) -> None:
         """Kill what the process started and left behind; it led a process group of its own."""

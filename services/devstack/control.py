@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import Callable
 
-from services.devstack import state
+from services.devstack import endpoints, outside, state
 from services.devstack.child import RESIGNED
-from services.devstack.errors import DevstackFailure, PartFailed, SupervisorEnded
-from services.devstack.home import Home, last_lines
+from services.devstack.errors import DevstackFailure, PartFailed, RunsElsewhere, SupervisorEnded
+from services.devstack.home import Home, last_lines, open_log
 from services.devstack.settings import PROJECT, Settings
 from services.devstack.state import State
 
@@ -23,10 +23,15 @@ LOG_LIMIT_BYTES = 16 * 1024 * 1024
 Say = Callable[[str], None]
 
 
-def up(settings: Settings, home: Home, say: Say) -> None:
+def up(settings: Settings, home: Home, say: Say, before_start: Callable[[], None] = lambda: None) -> None:
     """Bring the stack up and return when every part is ready; what runs already is left alone."""
     running = state.live(home)
+    if running is not None:
+        _refuse_other_servers(settings, home)
+    else:
+        before_start()
     if running is not None and all(part.phase == "ready" for part in running.parts):
+        endpoints.renew_token(home)
         say(f"the stack is up already, under supervisor {running.supervisor}")
         return
     supervisor = None if running is not None else _start(home, say)
@@ -36,6 +41,13 @@ def up(settings: Settings, home: Home, say: Say) -> None:
         if supervisor is not None:
             down(home, lambda _: None)
         raise
+
+
+def _refuse_other_servers(settings: Settings, home: Home) -> None:
+    """A stack that runs goes on with the servers it was started around."""
+    wanted, found = outside.chosen(settings), outside.remembered(home)
+    if wanted not in (found, outside.Choice()):
+        raise RunsElsewhere("a stack runs already, around other servers: `make down` first")
 
 
 def down(home: Home, say: Say) -> None:
@@ -55,6 +67,9 @@ def down(home: Home, say: Say) -> None:
         os.kill(supervisor, signal.SIGKILL)
     reclaim(home)
     say(f"the stack is down after {time.monotonic() - began:.1f} s")
+    if outside.remembered(home).postgres:
+        say("your database is as it was while the stack ran: its slot keeps WAL until `make up DSN=…` or")
+        say("`make uninstall DSN=…`, which takes all of Tidewire out of it")
 
 
 def reclaim(home: Home) -> None:
@@ -77,7 +92,7 @@ def _start(home: Home, say: Say) -> subprocess.Popen[bytes]:
         if log.stat().st_size > LOG_LIMIT_BYTES:
             log.replace(log.with_suffix(".log.old"))
     say(f"starting the stack in {home.root}")
-    with home.log("supervisor").open("wb") as output:
+    with open_log(home.log("supervisor"), anew=True) as output:
         return subprocess.Popen(
             [sys.executable, "-m", "services.devstack", "run"],
             stdin=subprocess.DEVNULL,

@@ -16,12 +16,12 @@ from tidewire import SubscriptionSync
 
 from proto.pgoutput.messages import Row
 from proto.streams.changes import BarrierPassed, ChangeEvent, Committed, RowChanged
-from services.chassis import barrier
-from services.chassis.changes import ChangesFollower
+from services.changelog import barrier
+from services.changelog.follower import ChangesFollower
 from services.chassis.kafka import Kafka
 from services.cli.watch_board import Status
-from services.devstack import control, state
-from services.devstack.errors import DevstackFailure
+from services.devstack import control, outside, state
+from services.devstack.errors import DevstackFailure, RunsElsewhere
 from services.devstack.home import Home
 from services.devstack.live_view import Lines, Screen, View
 from services.devstack.settings import load
@@ -85,6 +85,8 @@ def _stack() -> Iterator[Endpoints]:
     settings = load(os.environ)
     home = Home(Path(settings.home).absolute())
     ours = state.live(home) is None
+    if settings.postgres_dsn or (not ours and outside.remembered(home).postgres):
+        raise RunsElsewhere("the demo would write into your own database: run it without DSN, after `make down`")
     control.up(settings, home, _say)
     try:
         yield msgspec.json.decode(home.endpoints.read_bytes(), type=Endpoints)

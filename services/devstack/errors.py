@@ -39,6 +39,22 @@ class StackIsDown(DevstackFailure):
         self.home = home
 
 
+class NotAsked(DevstackFailure):
+    """Something would be put into a database of the user's, and he has not agreed."""
+
+    exit_code = 2
+
+
+class DatabaseNotFit(DevstackFailure):
+    """The database of the user cannot be watched as it is, or does not answer."""
+
+
+class RunsElsewhere(DevstackFailure):
+    """A stack runs already, around other servers than those that were named now."""
+
+    exit_code = 2
+
+
 class PartFailed(DevstackFailure):
     """A part could not be prepared or did not get ready; `log` holds its last lines."""
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -34,9 +35,10 @@ class Home(Struct, frozen=True):
         return self.root / "logs" / f"{part}.log"
 
     def make(self) -> None:
-        """Create the folders that every part expects."""
-        for folder in (self.run, self.root / "data", self.root / "logs"):
+        """Create the folders that every part expects, for their owner alone."""
+        for folder in (self.root, self.run, self.root / "data", self.root / "logs"):
             folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)
 
 
 def replace(path: Path, content: bytes, mode: int = 0o600) -> None:
@@ -46,6 +48,14 @@ def replace(path: Path, content: bytes, mode: int = 0o600) -> None:
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
         file.write(content)
     draft.replace(path)
+
+
+def open_log(path: Path, *, anew: bool = False) -> BinaryIO:
+    """A log for its owner alone, since logs may hold what the data hold; to go on with, or from its beginning."""
+    fresh = os.O_TRUNC if anew else 0
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | fresh, 0o600)
+    os.fchmod(file, 0o600)
+    return os.fdopen(file, "ab")
 
 
 def last_lines(path: Path, count: int) -> str:

@@ -82,14 +82,19 @@ class Kafka(Struct, frozen=True, kw_only=True):
         """Write the configuration, and format the log folder once."""
         if not any(self.jars.glob("kafka_*.jar")):
             raise MissingPart(f"no Kafka jars in {self.jars}: `make up` brings them through Maven")
-        self.data.mkdir(parents=True, exist_ok=True)
-        replace(self._configuration, self._properties().encode(), mode=0o644)
-        replace(self._logging, LOGGING.encode(), mode=0o644)
+        for folder in (self.data, self._scratch):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.data.chmod(0o700)
+        replace(self._configuration, self._properties().encode())
+        replace(self._logging, LOGGING.encode())
         if not (self._logs / "meta.properties").exists():
             self._format()
 
     def command(self) -> list[str]:
         return OURSELVES.launch([*self._jvm(), "kafka.Kafka", str(self._configuration)])
+
+    def not_ready(self) -> str | None:
+        return None if self.ready() else "does not answer"
 
     def ready(self) -> bool:
         """Whether it answers a request for metadata."""
@@ -114,6 +119,10 @@ class Kafka(Struct, frozen=True, kw_only=True):
     def _logs(self) -> Path:
         return self.data / "logs"
 
+    @property
+    def _scratch(self) -> Path:
+        return self.data / "scratch"
+
     def _properties(self) -> str:
         own = {
             "listeners": f"BROKER://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
@@ -127,7 +136,9 @@ class Kafka(Struct, frozen=True, kw_only=True):
         return "".join(f"{key}={value}\n" for key, value in (own | dict(self.settings)).items())
 
     def _jvm(self) -> list[str]:
-        options = [*HEAP, *START_FAST, f"-Dlog4j2.configurationFile={self._logging}"]
+        # Libraries that are unpacked to be loaded, and what the JVM tells other users of itself, stay out of /tmp.
+        apart = [f"-Djava.io.tmpdir={self._scratch}", "-XX:-UsePerfData"]
+        options = [*HEAP, *START_FAST, *apart, f"-Dlog4j2.configurationFile={self._logging}"]
         return [self.java, *options, "-cp", f"{self.jars}/*"]
 
     def _format(self) -> None:

@@ -84,6 +84,8 @@ def main() -> None:
         become(chosen.user, chosen.capability)
     # A change of credentials clears the death signal (prctl(2)), so it comes last.
     die_with(chosen.parent, chosen.death_signal)
+    # What the program writes is for its owner alone.
+    os.umask(0o077)
     os.execvp(chosen.command[0], chosen.command)
 
 

@@ -31,5 +31,5 @@ class Part(Protocol):
     def command(self) -> list[str]:
         """The command line, which becomes the part's own process."""
 
-    def ready(self) -> bool:
-        """Whether it answers now."""
+    def not_ready(self) -> str | None:
+        """Why it cannot do its work now, in a few words; None if it can."""

@@ -70,13 +70,17 @@ class Postgres(Struct, frozen=True, kw_only=True):
             )
         if not (self.data / "PG_VERSION").exists():
             self._initialise()
-        self._forget_stranger()
-        replace(self.data / "tidewire.conf", self._configuration().encode(), mode=0o644)
+        self._remove_stale_lock()
+        replace(self.data / "tidewire.conf", self._configuration().encode())
+        self._identity().own(self.data / "tidewire.conf")
 
     def command(self) -> list[str]:
         # SIGQUIT lets the postmaster take its backends along; it kills those that do not follow.
         server = [str(self.bin / "postgres"), "-D", str(self.data)]
         return self._identity().launch(server, death_signal=signal.SIGQUIT)
+
+    def not_ready(self) -> str | None:
+        return None if self.ready() else "does not answer"
 
     def ready(self) -> bool:
         """Whether it answers a query; the database is made at the first time."""
@@ -121,7 +125,7 @@ class Postgres(Struct, frozen=True, kw_only=True):
         own = {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": ""}
         return "".join(f"{key} = '{value}'\n" for key, value in (dict(self.settings) | own).items())
 
-    def _forget_stranger(self) -> None:
+    def _remove_stale_lock(self) -> None:
         """Remove a lock file whose process id now belongs to a program that is not this server.
 
         PostgreSQL would refuse to start for it. A lock file of a dead process stays: with it PostgreSQL checks that

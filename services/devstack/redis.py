@@ -51,6 +51,7 @@ class Redis(Struct, frozen=True, kw_only=True):
         if not self.program.exists():
             raise MissingPart(f"no redis-server at {self.program}: `make clean` and run again to install it")
         self.data.mkdir(parents=True, exist_ok=True)
+        self.data.chmod(0o700)
         own = {
             "bind": "127.0.0.1",
             "port": str(self.port),
@@ -63,6 +64,9 @@ class Redis(Struct, frozen=True, kw_only=True):
 
     def command(self) -> list[str]:
         return OURSELVES.launch([str(self.program), str(self._configuration)])
+
+    def not_ready(self) -> str | None:
+        return None if self.ready() else "does not answer"
 
     def ready(self) -> bool:
         """Whether it answers PONG; while it loads its file it answers LOADING."""

@@ -7,16 +7,25 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from services.devstack.identity import OURSELVES
 from services.devstack.settings import PROJECT
 
 KAFKA = "TIDEWIRE_KAFKA_BOOTSTRAP"
+# Only where the stack is started around a Kafka that others use too.
+KAFKA_PREFIX = "TIDEWIRE_KAFKA_TOPIC_PREFIX"
 POSTGRES = "TIDEWIRE_POSTGRES_DSN"
+# The stack's own login is a superuser, and subscribes.
+SUPERUSERS = "TIDEWIRE_POSTGRES_SUPERUSERS_SUBSCRIBE"
 REDIS = "TIDEWIRE_REDIS_URL"
 HTTP_PORT = "TIDEWIRE_HTTP_PORT"
+SEAL_KEY = "TIDEWIRE_SEAL_KEY"
 GATEWAY_PORT = "TIDEWIRE_GATEWAY_PORT"
+GATEWAY_HTTP_PORT = "TIDEWIRE_GATEWAY_HTTP_PORT"
+GATEWAY_JWT_SECRET = "TIDEWIRE_GATEWAY_HTTP_JWT_SECRET"
+GATEWAY_HTTP_SUPERUSERS = "TIDEWIRE_GATEWAY_HTTP_SUPERUSERS"
 RECOMPUTE_FOLDER = "TIDEWIRE_RECOMPUTE_FOLDER"
 RECOMPUTE_WORKER = "TIDEWIRE_RECOMPUTE_WORKER_ID"
 
@@ -41,11 +50,20 @@ class Declaration(Struct, frozen=True):
 # Adding a service to the stack is adding it here and to docker-compose.yml.
 DECLARED = (
     Declaration("capture", ("postgres", "kafka"), (KAFKA, POSTGRES), lag_metric="tidewire_capture_lag_bytes"),
-    Declaration("registry", ("kafka",), (KAFKA,)),
+    Declaration("registry", ("kafka",), (KAFKA, SEAL_KEY)),
     # Not after Kafka: Spark takes longer to start than Kafka does.
-    Declaration("recompute", ("postgres",), (KAFKA, POSTGRES, RECOMPUTE_FOLDER, RECOMPUTE_WORKER)),
+    Declaration(
+        "recompute", ("postgres",), (KAFKA, POSTGRES, SUPERUSERS, SEAL_KEY, RECOMPUTE_FOLDER, RECOMPUTE_WORKER)
+    ),
     Declaration("fanout", ("kafka",), (KAFKA,)),
-    Declaration("gateway", ("postgres", "kafka", "redis"), (KAFKA, POSTGRES, REDIS, GATEWAY_PORT)),
+    Declaration(
+        "gateway",
+        ("postgres", "kafka", "redis"),
+        (
+            *(KAFKA, POSTGRES, SUPERUSERS, REDIS, SEAL_KEY),
+            *(GATEWAY_PORT, GATEWAY_HTTP_PORT, GATEWAY_JWT_SECRET, GATEWAY_HTTP_SUPERUSERS),
+        ),
+    ),
 )
 
 
@@ -72,6 +90,8 @@ class Service(Struct, frozen=True, kw_only=True):
     @property
     def environ(self) -> dict[str, str]:
         chosen = {key: self.settings[key] for key in self.declaration.settings}
+        if KAFKA_PREFIX in self.settings:
+            chosen[KAFKA_PREFIX] = self.settings[KAFKA_PREFIX]
         return chosen | {HTTP_PORT: str(self.port), "PYTHONUNBUFFERED": "1"}
 
     def prepare(self) -> None:
@@ -80,9 +100,16 @@ class Service(Struct, frozen=True, kw_only=True):
     def command(self) -> list[str]:
         return OURSELVES.launch([sys.executable, "-m", self.declaration.module])
 
-    def ready(self) -> bool:
-        """Whether /readyz says 200."""
-        return self._get("/readyz") is not None
+    def not_ready(self) -> str | None:
+        """None if /readyz says 200, else the reason that it gives."""
+        try:
+            self._opened("/readyz")
+        except urllib.error.HTTPError as error:
+            with error:
+                return _reason(error.read())
+        except OSError:
+            return "does not answer"
+        return None
 
     def lag(self) -> str:
         """What its lag metric says, or nothing where it has none or does not answer."""
@@ -95,7 +122,22 @@ class Service(Struct, frozen=True, kw_only=True):
     def _get(self, path: str) -> str | None:
         """The page, or None for any answer but 200."""
         try:
-            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=2) as answer:
-                return str(answer.read().decode())
-        except (urllib.error.URLError, OSError):
+            return self._opened(path)
+        except OSError:
             return None
+
+    def _opened(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://{self.address}{path}", timeout=2) as answer:
+            return str(answer.read().decode())
+
+
+def _reason(body: bytes) -> str:
+    """What the service's health page says beside its 503."""
+    try:
+        return msgspec.json.decode(body, type=_Verdict).reason
+    except msgspec.DecodeError:
+        return "answers, but not as a service of ours does"
+
+
+class _Verdict(Struct, frozen=True):
+    reason: str

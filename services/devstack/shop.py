@@ -44,7 +44,7 @@ def open_shop(connection: psycopg.Connection) -> None:
 
 
 class Till:
-    """Sells, is paid, ships, cancels and forgets until it is closed; one transaction for each doing."""
+    """Writes orders until it is closed: sales, payments, shipments, cancellations, deletions, a transaction each."""
 
     def __init__(self, dsn: str, *, pause_s: float) -> None:
         self._dsn, self._pause_s = dsn, pause_s

@@ -3,21 +3,24 @@
 import shutil
 import subprocess
 from collections.abc import Mapping
+from hashlib import blake2b
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
-from services.devstack import credentials, ports, postgres, redis, service
+from services.devstack import credentials, outside, ports, postgres, redis, service
 from services.devstack.credentials import Credentials
 from services.devstack.errors import MissingPart
 from services.devstack.home import Home
 from services.devstack.kafka import Kafka
+from services.devstack.outside import OutsideKafka, OutsidePostgres, OutsideRedis
 from services.devstack.part import Part
 from services.devstack.postgres import Postgres
 from services.devstack.redis import Redis
 from services.devstack.service import Service
 from services.devstack.settings import PREFIX, Settings
+
+Outside = OutsidePostgres | OutsideKafka | OutsideRedis
 
 
 class Stack(Struct, frozen=True, kw_only=True):
@@ -25,26 +28,36 @@ class Stack(Struct, frozen=True, kw_only=True):
 
     home: Home
     credentials: Credentials
-    postgres: Postgres
-    kafka: Kafka
-    redis: Redis
+    postgres: Postgres | OutsidePostgres
+    kafka: Kafka | OutsideKafka
+    redis: Redis | OutsideRedis
+    topic_prefix: str
     gateway_pg_port: int
+    gateway_http_port: int
     services: tuple[Service, ...]
 
     @property
     def gateway_pg(self) -> str:
         """PostgreSQL as the gateway shows it."""
-        return msgspec.structs.replace(self.postgres, port=self.gateway_pg_port).dsn()
+        return outside.through_gateway(self.postgres.dsn(), self.gateway_pg_port)
 
     @property
     def gateway_http(self) -> str:
-        """So far the health page of the gateway: its HTTP doors are to come."""
-        return next(f"http://{each.address}" for each in self.services if each.name == "gateway")
+        """The gateway's HTTP doors; its health page has a port of its own."""
+        return f"http://127.0.0.1:{self.gateway_http_port}"
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """In the order of their start; they stop in reverse."""
-        return (self.postgres, self.kafka, self.redis, *self.services)
+        """What the stack starts, in the order of their start; they stop in reverse."""
+        servers = (self.postgres, self.kafka, self.redis)
+        own = tuple(each for each in servers if isinstance(each, Postgres | Kafka | Redis))
+        return (*own, *self.services)
+
+    @property
+    def outside(self) -> tuple[Outside, ...]:
+        """What the user brought."""
+        servers = (self.postgres, self.kafka, self.redis)
+        return tuple(each for each in servers if not isinstance(each, Postgres | Kafka | Redis))
 
 
 def settle_ports(settings: Settings, home: Home) -> dict[str, int]:
@@ -54,8 +67,9 @@ def settle_ports(settings: Settings, home: Home) -> dict[str, int]:
         "kafka": settings.kafka_port,
         "redis": settings.redis_port,
         "gateway_pg": settings.gateway_pg_port,
+        "gateway_http": settings.gateway_http_port,
     }
-    servers = ["postgres", "kafka", "kafka_controller", "redis", "gateway_pg"]
+    servers = ["postgres", "kafka", "kafka_controller", "redis", "gateway_pg", "gateway_http"]
     names = [*servers, *(declared.name for declared in service.DECLARED)]
     memory = ports.Ports(_memory(home))
     return {name: memory.take(name, fixed.get(name), f"{PREFIX}{name.upper()}_PORT") for name in names}
@@ -66,31 +80,28 @@ def remembered_ports(home: Home) -> dict[str, int]:
     return ports.remembered(_memory(home))
 
 
-def assemble(settings: Settings, home: Home, port: Mapping[str, int]) -> Stack:
+def assemble(settings: Settings, home: Home, port: Mapping[str, int], environ: Mapping[str, str]) -> Stack:
     """Build every part; nothing starts, and what is missing on this machine is named."""
     secret = credentials.keep(home.root / "credentials.json")
-    programs = Path(settings.postgres_bin) if settings.postgres_bin else postgres.wheel_bin()
-    database = Postgres(
-        bin=programs,
-        data=home.data(f"postgres-{server_major(programs)}"),
-        port=port["postgres"],
-        password=secret.postgres_password,
-    )
-    broker = Kafka(
-        java=java(),
-        jars=Path(settings.jars) / "kafka",
-        data=home.data("kafka"),
-        port=port["kafka"],
-        controller_port=port["kafka_controller"],
-    )
-    index = Redis(
-        program=redis.wheel_program(), data=home.data("redis"), port=port["redis"], password=secret.redis_password
-    )
+    database = _database(settings, home, port, secret)
+    # The log of one database means nothing beside another.
+    of_database = f"-{_digest(database.address)}" if isinstance(database, OutsidePostgres) else ""
+    broker = _broker(settings, home.data(f"kafka{of_database}"), port, environ)
+    index = _index(settings, home.data(f"redis{of_database}"), port, secret, environ)
+    topic_prefix = environ.get(service.KAFKA_PREFIX, "")
+    if isinstance(broker, OutsideKafka):
+        topic_prefix = topic_prefix or outside.TOPIC_PREFIX
     reach = {
         service.KAFKA: broker.address,
+        service.KAFKA_PREFIX: topic_prefix,
         service.POSTGRES: database.dsn(),
+        service.SUPERUSERS: "true",
         service.REDIS: index.url,
+        service.SEAL_KEY: secret.seal_key,
         service.GATEWAY_PORT: str(port["gateway_pg"]),
+        service.GATEWAY_HTTP_PORT: str(port["gateway_http"]),
+        service.GATEWAY_JWT_SECRET: secret.jwt_secret,
+        service.GATEWAY_HTTP_SUPERUSERS: "true",
         service.RECOMPUTE_FOLDER: str(home.data("recompute")),
         # A restarted worker gets its queries back at once.
         service.RECOMPUTE_WORKER: "devstack",
@@ -104,9 +115,51 @@ def assemble(settings: Settings, home: Home, port: Mapping[str, int]) -> Stack:
         postgres=database,
         kafka=broker,
         redis=index,
+        topic_prefix=topic_prefix,
         gateway_pg_port=port["gateway_pg"],
+        gateway_http_port=port["gateway_http"],
         services=tuple(own),
     )
+
+
+def _database(
+    settings: Settings, home: Home, port: Mapping[str, int], secret: Credentials
+) -> Postgres | OutsidePostgres:
+    if settings.postgres_dsn:
+        return OutsidePostgres(settings.postgres_dsn)
+    programs = Path(settings.postgres_bin) if settings.postgres_bin else postgres.wheel_bin()
+    return Postgres(
+        bin=programs,
+        data=home.data(f"postgres-{server_major(programs)}"),
+        port=port["postgres"],
+        password=secret.postgres_password,
+    )
+
+
+def _broker(
+    settings: Settings, data: Path, port: Mapping[str, int], environ: Mapping[str, str]
+) -> Kafka | OutsideKafka:
+    if settings.kafka_bootstrap:
+        return OutsideKafka(settings.kafka_bootstrap, environ)
+    return Kafka(
+        java=java(),
+        jars=Path(settings.jars) / "kafka",
+        data=data,
+        port=port["kafka"],
+        controller_port=port["kafka_controller"],
+    )
+
+
+def _index(
+    settings: Settings, data: Path, port: Mapping[str, int], secret: Credentials, environ: Mapping[str, str]
+) -> Redis | OutsideRedis:
+    if settings.redis_url:
+        return OutsideRedis(settings.redis_url, environ)
+    return Redis(program=redis.wheel_program(), data=data, port=port["redis"], password=secret.redis_password)
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=4).hexdigest()
 
 
 def server_major(programs: Path) -> int:

@@ -1,4 +1,4 @@
-"""What the supervisor knows of its parts, as a file that other commands read; and the lock that shows it lives."""
+"""The state of the parts, as a file that the supervisor writes and other commands read; and the supervisor's lock."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ FLOCK = "hhqqi0q"
 
 
 class PartState(Struct, frozen=True, kw_only=True):
-    """One part: where it stands in its life, and what became of its earlier lives."""
+    """One part: its phase, its process, how often it was restarted and how it ended last."""
 
     name: str
     phase: str
@@ -25,6 +25,8 @@ class PartState(Struct, frozen=True, kw_only=True):
     born: float = 0.0
     restarts: int = 0
     last_exit: str = ""
+    # Why it is not ready.
+    reason: str = ""
     took_s: float = 0.0
 
 
@@ -73,7 +75,7 @@ def holder(path: Path) -> int | None:
 
 
 def born(pid: int) -> float:
-    """When a process started, which with its id names it for good; 0 if there is none or it is a corpse."""
+    """When a process started, which with its id identifies it for good; 0 if there is none or it is a zombie."""
     try:
         process = psutil.Process(pid)
         return 0.0 if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
