@@ -39,6 +39,10 @@ class BadAddress(TidewireError, ValueError):
     """A connection string that cannot be understood, or names what we do not know."""
 
 
+# What this client tells every gateway: the messages that it knows, and that it wants the key columns of a result.
+OPTIONS = {"tidewire.messages": "F2,F3,F4,F7", "tidewire.key": "on"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
     """A host that begins with a slash is the folder of a Unix socket; several are tried in their order."""
@@ -58,7 +62,8 @@ class Address:
     @property
     def start_up(self) -> dict[str, str]:
         """The parameters of the start-up message."""
-        return {"user": self.user, "database": self.database, **self.settings, "client_encoding": "UTF8"}
+        own = {**self.settings, **OPTIONS, "client_encoding": "UTF8"}
+        return {"user": self.user, "database": self.database, **own}
 
 
 def parse(dsn: str, environ: Mapping[str, str], settings: Mapping[str, str] | None = None) -> Address:

@@ -171,12 +171,20 @@ class Live:
 
     async def describe(self, sql: str) -> Described:
         """The columns and key of a query; none if it cannot be described: the gateway will then say better why."""
-        columns = (await self.exchange(ordinary.describe(sql), beside=True)).columns
+        columns = await self.columns_of(sql)
+        return Described(columns, await self.key_of(columns))
+
+    async def columns_of(self, sql: str) -> tuple[ordinary.Column, ...]:
+        """The columns of a query, by PostgreSQL; none if it cannot be described."""
+        return (await self.exchange(ordinary.describe(sql), beside=True)).columns
+
+    async def key_of(self, columns: Sequence[ordinary.Column]) -> tuple[int, ...] | None:
+        """The primary key in these columns, by PostgreSQL, where it is plain."""
         table = table_of(columns)
         if table is None:
-            return Described(columns)
+            return None
         answer = await self.exchange(ordinary.query(key_sql(table)), beside=True)
-        return Described(columns, key_places(columns, answer.rows[0][0] if answer.rows else None))
+        return key_places(columns, answer.rows[0][0] if answer.rows else None)
 
     async def exchange(self, request: bytes, *, beside: bool = False) -> Exchange:
         """Send ordinary messages that end in ReadyForQuery, and wait for it.

@@ -151,7 +151,7 @@ class Conversation:
         if feed is None:
             raise ProtocolViolated("the gateway acknowledges a subscription that nobody asked for")
         self._feeds[ack.subscription] = feed
-        feed.tables = ack.tables
+        feed.acknowledge(ack.tables, ack.key)
         if feed.closed:
             self._retire(ack.subscription)
         self._ask_next()

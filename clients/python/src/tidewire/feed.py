@@ -47,6 +47,8 @@ class Feed:
     wants_renewal: bool = False
     lsn: str | None = None
     tables: int | None = None
+    # Whether the gateway has said which columns are the key.
+    key_told: bool = False
     _result: Result = field(init=False)
     _held: deque[Held] = field(default_factory=deque)
     # Messages of a batch whose end has not come.
@@ -76,6 +78,16 @@ class Feed:
     def begun(self) -> bool:
         """Whether there has been a first result."""
         return self._begun
+
+    def acknowledge(self, tables: int, key: Sequence[int] | None) -> None:
+        """The gateway has taken the subscription; `key` is None if it does not say the key's columns."""
+        self.tables, self.key_told = tables, key is not None
+        if key is not None and self.key is None:
+            self._result.use_key(key)
+
+    def use_key(self, key: Sequence[int] | None) -> None:
+        """The key was found in another way."""
+        self._result.use_key(key)
 
     def take(self, message: Delta, size_bytes: int, *, in_batch: bool) -> None:
         """A message came; with `in_batch` it is given out only when its batch has ended."""

@@ -16,6 +16,12 @@ class Result:
         self._slots: dict[Row, list[int]] = {}
         self._next_slot = 0
 
+    def use_key(self, key: Sequence[int] | None) -> None:
+        """From here on the rows are found by these columns."""
+        self._key = Key(key)
+        for slot, row in self._rows.items():
+            self._key.put(slot, row)
+
     def __len__(self) -> int:
         return len(self._rows)
 

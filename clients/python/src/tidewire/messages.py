@@ -79,6 +79,8 @@ class Failed:
 class Ack:
     subscription: UUID
     tables: int
+    # The places of the key's columns, if the gateway says them.
+    key: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ def decode(found: Frame) -> FromGateway:
         case 0xF3:
             message = Failed(_id(body), body.string())
         case 0xF4:
-            message = Ack(_id(body), body.uint16())
+            message = Ack(_id(body), body.uint16(), _key(body) if body.left else None)
         case 0xF7:
             message = _partial_data(body)
         case _:
@@ -161,6 +163,10 @@ def _flags(partial: Partial) -> bytes:
     )
     given = [(bit, field) for bit, field in fields if field is not None]
     return bytes((sum(bit for bit, _ in given),)) + b"".join(field for _, field in given)
+
+
+def _key(body: Body) -> tuple[int, ...]:
+    return tuple(body.uint16() for _ in range(body.uint16()))
 
 
 def _id(body: Body) -> UUID:

@@ -39,13 +39,16 @@ class Subscription:
     async def open(self) -> None:
         """Subscribe and wait for the first result; what `async with` does."""
         request, retry = self._feed.request, self._feed.retry
-        self._described = await self._live.describe(request.query)
-        columns = self._described.columns
-        key = self._described.key if self._key is None else places_of(self._key, columns)
+        columns = await self._live.columns_of(request.query)
+        self._described = Described(columns)
+        key = None if self._key is None else places_of(self._key, columns)
         decoders = {place_of(column, columns): decoder for column, decoder in self._decoders.items()}
         self._feed = Feed(request, key=key, decoders=decoders, retry=retry)
         try:
             await self._live.open(self._feed)
+            if key is None and not self._feed.key_told:
+                # An older gateway, which does not say the key: PostgreSQL knows it in plain cases.
+                self._feed.use_key(await self._live.key_of(columns))
         except BaseException:
             self.close()
             raise
