@@ -2,13 +2,17 @@
 
 import argparse
 
-from benchmarks import capture, gateway, recompute
+from benchmarks import capture, cdc, gateway, recompute
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "which", nargs="?", choices=["capture", "recompute", "gateway"], default="capture", help="default: capture"
+        "which",
+        nargs="?",
+        choices=["capture", "recompute", "gateway", "cdc"],
+        default="capture",
+        help="default: capture",
     )
     parser.add_argument("--rows", type=int, default=500_000, help="row changes in each workload")
     parser.add_argument("--commits", type=int, default=200, help="commits in the latency benchmark")
@@ -20,6 +24,8 @@ def main() -> None:
         recompute.run(arguments.only, rows=arguments.table)
     elif arguments.which == "gateway":
         gateway.run(arguments.only)
+    elif arguments.which == "cdc":
+        cdc.run(rows=arguments.rows, commits=arguments.commits)
     else:
         capture.run(rows=arguments.rows, commits=arguments.commits)
 

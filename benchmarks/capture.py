@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from proto.positions import parse_lsn
 from proto.streams.changes import Committed
-from services.chassis import barrier
+from services.changelog import barrier
 from tests.fixtures.capture import CapturedDatabase
 from tests.fixtures.kafka import start_kafka
 from tests.fixtures.postgres import PostgresServer, start_postgres

@@ -33,7 +33,9 @@ class Bench(Struct, frozen=True):
         environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("TIDEWIRE_")},
             "TIDEWIRE_POSTGRES_DSN": self.server.dsn,
+            "TIDEWIRE_POSTGRES_SUPERUSERS_SUBSCRIBE": "true",
             "TIDEWIRE_KAFKA_BOOTSTRAP": self.kafka,
+            "TIDEWIRE_SEAL_KEY": "a key for benchmarks, which is no secret",
             "TIDEWIRE_GATEWAY_PORT": str(port),
             "TIDEWIRE_HTTP_PORT": str(http),
             **(settings or {}),

@@ -1,4 +1,4 @@
-"""The whole road: from a commit to the last of a thousand subscriptions, and what a subscription costs in memory."""
+"""The whole stack: from a commit to the last of a thousand subscriptions, and what a subscription costs in memory."""
 
 import asyncio
 import time
@@ -14,11 +14,11 @@ import uvloop
 
 from benchmarks.gateway.tally import Clients, Tally
 from proto.pgwire.live import PartialData, PartialRow, Subscribe, encode
-from services.recompute.outbound.session import Spark
+from services.recompute.outbound.spark.session import Spark
 from services.recompute.settings import Recompute
+from tests.fixtures.full_stack import FullStack, running_stack
 from tests.fixtures.kafka import start_kafka
 from tests.fixtures.postgres import start_postgres
-from tests.fixtures.walk import Walk, walking
 
 CONNECTIONS, EACH, MORE = 100, 10, 40  # the limit is a hundred of one connection
 COMMITS, WARM_UP = 60, 30
@@ -46,21 +46,21 @@ def run() -> None:
         with (
             start_postgres(folder / "postgres", settings=settings) as server,
             start_kafka(folder / "kafka") as broker,
-            walking(server, broker, folder, **SETTINGS) as walk,
-            psycopg.connect(walk.dsn, autocommit=True) as writer,
+            running_stack(server, broker, folder, **SETTINGS) as stack,
+            psycopg.connect(stack.dsn, autocommit=True) as writer,
         ):
             writer.execute(SHOP.encode())
-            clients = Clients(walk.gateway_dsn, CONNECTIONS)
-            uvloop.run(_measure(walk, writer, clients))
+            clients = Clients(stack.gateway_dsn, CONNECTIONS)
+            uvloop.run(_measure(stack, writer, clients))
             clients.close()
 
 
-async def _measure(walk: Walk, writer: psycopg.Connection, clients: Clients) -> None:
+async def _measure(stack: FullStack, writer: psycopg.Connection, clients: Clients) -> None:
     own = Recompute()
     spark = Spark(master=own.master, driver_memory=own.driver_memory, java_options=own.java_options)
     tally = Tally()
     await clients.counted_by(tally)
-    await _subscribe(walk, clients, tally, EACH)
+    await _subscribe(stack, clients, tally, EACH)
     told, bare = [], []
     for number in range(WARM_UP + COMMITS):
         tally.expect(CONNECTIONS * EACH * len(_message(number)))
@@ -76,10 +76,10 @@ async def _measure(walk: Walk, writer: psycopg.Connection, clients: Clients) -> 
         flush=True,
     )
     # The first of them also find room for the storm itself, which the next need not.
-    await _subscribe(walk, clients, tally, MORE)
-    before_bytes = _memory(walk)
-    await _subscribe(walk, clients, tally, MORE)
-    after_bytes = _memory(walk)
+    await _subscribe(stack, clients, tally, MORE)
+    before_bytes = _memory(stack)
+    await _subscribe(stack, clients, tally, MORE)
+    after_bytes = _memory(stack)
     each = {name: (after_bytes[name] - before_bytes[name]) / (CONNECTIONS * MORE) / 1024 for name in before_bytes}
     parts = ", ".join(f"{name} {size:.2f}" for name, size in each.items())
     grown = sum(size for size in each.values() if size > 0)  # what shrank meanwhile has other reasons
@@ -92,11 +92,11 @@ def _message(number: int) -> bytes:
     return encode(PartialData(UUID(int=0), (row,)))
 
 
-async def _subscribe(walk: Walk, clients: Clients, tally: Tally, each: int) -> None:
-    wanted = walk.metrics("gateway")["vibesql_subscriptions_active"] + each * CONNECTIONS
+async def _subscribe(stack: FullStack, clients: Clients, tally: Tally, each: int) -> None:
+    wanted = stack.metrics("gateway")["vibesql_subscriptions_active"] + each * CONNECTIONS
     began_s = time.perf_counter()
     clients.send(ASK * each)
-    while walk.metrics("gateway").get('vibesql_subscription_updates_total{type="full"}', 0) < wanted:
+    while stack.metrics("gateway").get('vibesql_subscription_updates_total{type="full"}', 0) < wanted:
         await asyncio.sleep(0.1)
     await tally.quiet()
     print(f"{each * CONNECTIONS} subscribes answered in {time.perf_counter() - began_s:.1f} s", flush=True)
@@ -110,10 +110,10 @@ def _bare_ms(spark: Spark, number: int) -> float:
     return (time.perf_counter() - began_s) * 1000
 
 
-def _memory(walk: Walk) -> dict[str, int]:
+def _memory(stack: FullStack) -> dict[str, int]:
     """The proportional set size of each service with what it started."""
     sizes = {}
-    for name, process in walk.processes.items():
+    for name, process in stack.processes.items():
         top = psutil.Process(process.pid)
         sizes[name] = sum(one.memory_full_info().pss for one in (top, *top.children(recursive=True)))
     return sizes

@@ -1,6 +1,6 @@
 """One delta to a thousand subscriptions, against a bare uvloop server that writes the same bytes to as many sockets.
 
-The benchmark itself plays the rest of the road: it answers each Subscribe with a first result in `deliveries`, and then
+The benchmark itself plays the other services: it answers each Subscribe with a first result in `deliveries`, and then
 writes the deltas there.
 """
 
@@ -41,7 +41,7 @@ def rows_of(number: int) -> list[tuple[tuple[bytes, ...], int]]:
     return [((b"%08d" % (number * ROWS + at), *ROW), 1) for at in range(ROWS)]
 
 
-class Road:
+class OtherServices:
     """Registry, recompute and fanout in one, for one query."""
 
     def __init__(self, kafka: Kafka) -> None:
@@ -111,26 +111,26 @@ def message_bytes() -> int:
 
 
 async def _through_gateway(bench: Bench, clients: Clients) -> tuple[float, float]:
-    road, a_round = Road(Kafka(bootstrap=bench.kafka)), CONNECTIONS * EACH * message_bytes()
+    others, a_round = OtherServices(Kafka(bootstrap=bench.kafka)), CONNECTIONS * EACH * message_bytes()
     tally = Tally()
     await clients.counted_by(tally)
     clients.send(encode(Subscribe("SELECT * FROM spread")) * EACH)
-    await asyncio.to_thread(road.answer, CONNECTIONS * EACH)
+    await asyncio.to_thread(others.answer, CONNECTIONS * EACH)
     await tally.quiet()
     singles = []
     for number in range(30):
         tally.expect(a_round)
         began_s = time.perf_counter()
-        road.tell(number)
+        others.tell(number)
         await tally.arrival()
         singles.append(time.perf_counter() - began_s)
     tally.expect(a_round * ROUNDS)
     began_s = time.perf_counter()
     for number in range(30, 30 + ROUNDS):
-        road.tell(number)
+        others.tell(number)
     await tally.arrival()
     took_s = time.perf_counter() - began_s
-    road.close()
+    others.close()
     return took_s, median(singles[10:])
 
 

@@ -11,17 +11,17 @@ from tempfile import TemporaryDirectory
 import psycopg
 import structlog
 
-from services.chassis.changes import ChangesFollower
+from services.changelog.follower import ChangesFollower
 from services.chassis.postgres import Postgres
 from services.recompute.core.catalog import Table
 from services.recompute.core.job import Job
 from services.recompute.core.planning import plan
-from services.recompute.inbound.catalog import CatalogReader
+from services.recompute.flow.tables.table_set import TableSet
 from services.recompute.inbound.changes import CommitLog
-from services.recompute.outbound.evaluation import Evaluation
-from services.recompute.outbound.session import Spark
+from services.recompute.outbound.postgres.catalog import CatalogReader
+from services.recompute.outbound.spark.evaluation import Evaluation
+from services.recompute.outbound.spark.session import Spark
 from services.recompute.settings import Recompute
-from services.recompute.tables import Tables
 from tests.e2e.recompute.road import Road
 from tests.fixtures.kafka import start_kafka
 from tests.fixtures.postgres import start_postgres
@@ -51,10 +51,10 @@ class Bench:
         return Spark(master=own.master, driver_memory=own.driver_memory, java_options=own.java_options)
 
     @cached_property
-    def tables(self) -> Tables:
-        events = structlog.wrap_logger(None, processors=[_silent], wrapper_class=structlog.BoundLogger)
+    def tables(self) -> TableSet:
+        log = structlog.wrap_logger(None, processors=[_silent], wrapper_class=structlog.BoundLogger)
         postgres = Postgres(dsn=self.road.dsn)
-        return Tables(self.spark, postgres, self.road.kafka, self.log, self.folder / "tables", events)
+        return TableSet(self.spark, postgres, self.road.kafka, self.log, self.folder / "tables", log)
 
     @cached_property
     def log(self) -> CommitLog:
@@ -71,7 +71,7 @@ class Bench:
     def job(self, sql: str, *tuples: tuple[bytes | None, ...]) -> Job:
         """The job of a template, its tables loaded."""
         query = self.road.query(sql, *(tuples[0] if tuples else ()))
-        with CatalogReader(Postgres(dsn=self.road.dsn)) as reader:
+        with CatalogReader(Postgres(dsn=self.road.dsn, superusers_subscribe=True)) as reader:
             described = reader.describe(query)
         planned = plan(query.template_sql, "", described, query.text_settings)
         assert planned.row_local or planned.full, planned.why_not
@@ -87,7 +87,7 @@ class Bench:
 
     def follow(self) -> None:
         """Take in what the log has; it is told until the next call."""
-        self.tables.changes_told()
+        self.tables.clear_changes()
         for commit in self.log.read(0.02):
             self.tables.take(commit)
         self.tables.settle()
