@@ -3,7 +3,6 @@
 import difflib
 import os
 import pprint
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.waiting import wait_until
 
 DATABASE = "clients"
 RUNNING = "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query LIKE %s AND pid <> pg_backend_pid()"
@@ -92,19 +92,19 @@ class Doors:
 
     def wait_until_runs(self, marker: str, within_s: float = 20.0) -> None:
         """Return when some session executes a statement that contains the marker."""
-        deadline = time.monotonic() + within_s
-        with psycopg.connect(self._server.dsn, autocommit=True) as connection:
-            while connection.execute(RUNNING, [f"%{marker}%"]).fetchone() is None:
-                assert time.monotonic() < deadline, f"no session runs {marker!r}"
-                time.sleep(0.01)
+        self._wait(lambda running: running, f"a session runs {marker!r}", marker, within_s)
 
     def wait_until_ended(self, marker: str, within_s: float = 20.0) -> None:
         """Return when no session executes a statement that contains the marker."""
-        deadline = time.monotonic() + within_s
+        self._wait(lambda running: not running, f"no session runs {marker!r} any more", marker, within_s)
+
+    def _wait(self, holds: Callable[[bool], bool], what: str, marker: str, within_s: float) -> None:
         with psycopg.connect(self._server.dsn, autocommit=True) as connection:
-            while connection.execute(RUNNING, [f"%{marker}%"]).fetchone() is not None:
-                assert time.monotonic() < deadline, f"a session still runs {marker!r}"
-                time.sleep(0.01)
+
+            def is_running() -> bool:
+                return connection.execute(RUNNING, [f"%{marker}%"]).fetchone() is not None
+
+            wait_until(lambda: holds(is_running()), what, within_s)
 
 
 def _difference(direct: Any, proxied: Any) -> str:

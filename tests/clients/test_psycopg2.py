@@ -202,7 +202,9 @@ def test_large_objects_and_large_values(doors, opened):
         connection.rollback()
         return hashlib.sha256(read).hexdigest(), hashlib.sha256(bytes(back)).hexdigest()
 
-    doors.same(program)
+    read, back = doors.same(program)
+    assert read == hashlib.sha256(bytes(range(256)) * 8000).hexdigest()
+    assert back == hashlib.sha256(b"\x00\xff" * 4_000_000).hexdigest()
 
 
 def test_savepoints_two_phases_and_levels(doors, opened):

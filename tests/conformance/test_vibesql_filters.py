@@ -10,9 +10,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from proto.pgwire.live import Subscribe
 from services.chassis.postgres import Postgres
-from services.gateway.core.identity import Identity
+from services.gateway.core.encoders.binary import WITHOUT_SUBSCRIPTION
+from services.gateway.core.principal import Principal
+from services.gateway.core.requests import SubscribeRequest
 from services.gateway.errors import SubscribeRefused
 from services.gateway.outbound.validation import Validation
 from tests.conformance.filtered import answer, relation_of
@@ -37,15 +38,15 @@ def connection(dsn):
 @pytest.fixture(scope="module")
 def refusal_of(dsn):
     """The words and the kind of id with which the gateway refuses a filter; None if it takes it."""
-    validation = Validation(Postgres(dsn=dsn), statement_timeout_ms=60_000)
+    validation = Validation(Postgres(dsn=dsn, superusers_subscribe=True), statement_timeout_ms=60_000)
     user = psycopg.conninfo.conninfo_to_dict(dsn)["user"]
-    client = Identity("c", user, NAME, {"search_path": "public"})
+    client = Principal("c", user, NAME, {"search_path": "public"}, login=user)
 
     def refusal(query, filter):
         try:
-            validation.check(Subscribe(query=query, filter=filter), client)
+            validation.check(SubscribeRequest(query=query, filter=filter), client)
         except SubscribeRefused as refused:
-            return refused.message, refused.numbered
+            return refused.message, refused.code not in WITHOUT_SUBSCRIPTION
         return None
 
     yield refusal

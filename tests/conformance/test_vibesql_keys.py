@@ -14,9 +14,9 @@ import pytest
 from proto.tidewire.v1.commands_pb2 import TextSettings
 from proto.tidewire.v1.queries_pb2 import Query
 from services.chassis.postgres import Postgres
-from services.chassis.refusal import Refused
 from services.recompute.core.planning import plan
-from services.recompute.inbound.catalog import CatalogReader
+from services.recompute.outbound.postgres.catalog import CatalogReader
+from services.sqlguard.refusal import Refused
 from tests.conformance.vectors import of_kind
 from tests.oracle.local import without_obstacles as in_the_log
 
@@ -52,7 +52,7 @@ def dsn(postgres_server):
 @pytest.fixture(scope="module")
 def keys_of(dsn):
     """The positions of a query's certain key, however it is kept: by Spark from the log, or by PostgreSQL."""
-    with CatalogReader(Postgres(dsn=dsn)) as reader:
+    with CatalogReader(Postgres(dsn=dsn, superusers_subscribe=True)) as reader:
         role = psycopg.conninfo.conninfo_to_dict(dsn)["user"]
 
         def keys(sql):

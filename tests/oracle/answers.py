@@ -33,6 +33,10 @@ class Answer(Struct, frozen=True):
     message: str = ""
     among: tuple[ResultRow, ...] = ()
 
+    def says(self, message: str) -> bool:
+        """Whether it is an error with these words."""
+        return bool(self.error) and message in self.message
+
 
 def text_settings(question: Question) -> TextSettings:
     chosen = SETTINGS | question.settings

@@ -4,8 +4,8 @@ import psycopg
 
 from proto.positions import Lsn
 from proto.streams.changes import BarrierPassed, Committed
-from services.chassis import barrier
-from services.chassis.changes import ChangesFollower
+from services.changelog import barrier
+from services.changelog.follower import ChangesFollower
 from services.chassis.kafka import Kafka
 
 

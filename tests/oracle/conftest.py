@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.recompute.core.limits import Limits
+from services.recompute.core.limits import ReplicaLimits
 from tests.oracle.case import Place
 from tests.oracle.places import create, server_at
 from tests.oracle.watching import OracleRoad
@@ -20,7 +20,7 @@ JAVA_OPTIONS = "-XX:+UseSerialGC" + ("" if IS_LONG else " -XX:TieredStopAtLevel=
 # The tables of a case are so small that the driver would keep them. At these places they are a base with an overlay in
 # Spark, as large ones are, and a few changes make a new base.
 ON_SPARK = (Place(15, "icu"), Place(18, "libc"), Place(15, "C"))
-EAGER = Limits(in_memory_rows=0, overlay_rows=8)
+EAGER = ReplicaLimits(in_memory_rows=0, overlay_rows=8)
 _open = ExitStack()
 _roads: dict[Place, OracleRoad] = {}
 
@@ -38,7 +38,7 @@ def road_at(kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callabl
             name = f"oracle_{secrets.token_hex(4)}"
             road = _roads[place] = OracleRoad(create(server, place, name), kafka.bootstrap, f"{name}.", directory)
             _open.callback(road.end)
-            limits = EAGER if place in ON_SPARK else Limits()
+            limits = EAGER if place in ON_SPARK else ReplicaLimits()
             # The budget of `source` is not asked about here, and a busy machine must not look like a wrong answer.
             road.start_worker(
                 java_options=JAVA_OPTIONS,

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 
 import pyarrow as pa
 from msgspec import Struct
@@ -16,12 +17,13 @@ from services.recompute.core.catalog import Described, Relation, Table, Union
 from services.recompute.core.job import Failed, Job
 from services.recompute.core.plan import Plan, Strategy
 from services.recompute.core.planning import plan
-from services.recompute.core.refusal import Refused
-from services.recompute.inbound.catalog import CatalogReader
-from services.recompute.inbound.copying import Copying, Pages, copy_part
-from services.recompute.outbound.evaluation import Evaluation
-from services.recompute.outbound.session import Spark
+from services.recompute.outbound.postgres.catalog import CatalogReader
+from services.recompute.outbound.postgres.table_copy import Pages, TableCopy, copy_part
+from services.recompute.outbound.spark.attempts import Limit
+from services.recompute.outbound.spark.evaluation import Evaluation
+from services.recompute.outbound.spark.session import Spark
 from services.registry.core.identity import query_of
+from services.sqlguard.refusal import Refused
 from tests.oracle.answers import text_settings
 from tests.oracle.case import Question
 
@@ -33,20 +35,23 @@ class Outcome(Struct, frozen=True):
     why: str = ""
     rows: tuple[ResultRow, ...] | None = None
     ordered: bool = False
+    # PostgreSQL always gives the same answer, and now() has no part in it.
+    is_settled: bool = True
+    sqlstate: str = ""
 
 
 class HeldTables:
     """Tables as Spark views, without a log."""
 
     def __init__(self, spark: Spark, postgres: Postgres) -> None:
-        self._spark, self._copying = spark, Copying(postgres)
+        self._spark, self._table_copy = spark, TableCopy(postgres)
         self._tables: dict[int, Table] = {}
 
     def take(self, table: Table) -> None:
         if table.oid in self._tables:
             return
         schema = pa.schema([(f"c{at}", storage.arrow_type(column.type)) for at, column in enumerate(table.columns)])
-        with self._copying.open(table) as (opened, _):
+        with self._table_copy.open(table) as (opened, _):
             batches = list(copy_part(opened.ticket, Pages(0, None)))
         rows = pa.Table.from_batches(batches, schema=schema)
         types = [
@@ -74,19 +79,22 @@ class HeldTables:
 class Local:
     """One database on one Spark session."""
 
-    def __init__(self, spark: Spark, dsn: str) -> None:
-        self._postgres = Postgres(dsn=dsn)
+    def __init__(self, spark: Spark, dsn: str, limit: Limit = nullcontext) -> None:
+        self._postgres = Postgres(dsn=dsn, superusers_subscribe=True)
         self._tables = HeldTables(spark, self._postgres)
-        self._evaluation = Evaluation(spark, self._tables)
+        self._evaluation = Evaluation(spark, self._tables, limit=limit)
 
     def outcomes(self, questions: Sequence[Question]) -> list[Outcome]:
         """All of them in as few Spark jobs as a worker would need."""
-        self._tables.forget()
+        return self.outcomes_of([query_for(question) for question in questions])
+
+    def outcomes_of(self, queries: Sequence[Query], *, are_tables_as_before: bool = False) -> list[Outcome]:
+        if not are_tables_as_before:
+            self._tables.forget()
         made: list[Outcome | None] = []
         jobs: dict[bytes, tuple[Job, list[int]]] = {}
         with CatalogReader(self._postgres) as reader:
-            for at, question in enumerate(questions):
-                query = query_for(question)
+            for at, query in enumerate(queries):
                 planned = self._planned(reader, query)
                 made.append(planned if isinstance(planned, Outcome) else None)
                 if isinstance(planned, Outcome):
@@ -104,11 +112,17 @@ class Local:
                 made[at] = _outcome(job.plan, found)
         return [outcome for outcome in made if outcome is not None]
 
+    def strategies(self, questions: Sequence[Question]) -> list[str]:
+        """How they are planned; nothing is evaluated."""
+        with CatalogReader(self._postgres) as reader:
+            planned = [self._planned(reader, query_for(question)) for question in questions]
+        return [one.strategy if isinstance(one, Outcome) else one.strategy.value for one in planned]
+
     def _planned(self, reader: CatalogReader, query: Query) -> Plan | Outcome:
         try:
             described = without_obstacles(reader.describe(query))
         except Refused as refused:
-            return Outcome("refused", str(refused))
+            return Outcome("refused", str(refused), sqlstate=refused.sqlstate)
         try:
             chosen = plan(query.template_sql, query.filter, described, query.text_settings)
         except Exception as stumble:
@@ -143,7 +157,8 @@ def query_for(question: Question) -> Query:
 def _outcome(chosen: Plan, found: list[tuple[ResultRow, ResultRow]] | Failed) -> Outcome:
     if isinstance(found, Failed):
         return Outcome("gave up", found.reason)
-    return Outcome(chosen.strategy.value, "", tuple(row for _, row in found), chosen.ordered)
+    is_settled = chosen.stable and not chosen.reads_clock
+    return Outcome(chosen.strategy.value, "", tuple(row for _, row in found), chosen.ordered, is_settled)
 
 
 def _tables(relations: Iterable[Relation]) -> Iterable[Table]:

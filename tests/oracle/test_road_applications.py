@@ -13,7 +13,7 @@ from tests.oracle.case import Case, Check, Place, Question, Step
 from tests.oracle.watching import OracleRoad
 
 # A wrong answer is wrong at the first time.
-pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(TIMEOUT_S), pytest.mark.flaky(reruns=0)]
+pytestmark = [pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(TIMEOUT_S)]
 DOCUMENT = PROJECT / "docs" / "applications.md"
 ON_SPARK = ("row-local", "full")
 _LINE = re.compile(r"^\| (shop|chat|billing|monitoring) \| ([^|]+?) \| ([\w-]+) \|", re.MULTILINE)
@@ -42,11 +42,11 @@ def _check(name: str, sql: str) -> Check:
     return Check(approximate=APPROXIMATE.get(name, ()), total_order=has_order)
 
 
-def test_the_document_lists_sixty_queries_and_four_in_five_run_on_spark():
+def test_the_document_lists_sixty_queries_and_fifty_five_run_on_spark():
     strategies = listed()
     queries = {(name, query.name) for name in NAMES for query in read(name).queries}
     assert (set(strategies), len(queries)) == (queries, 60)
-    assert sum(strategy in ON_SPARK for strategy in strategies.values()) >= 48
+    assert sum(strategy in ON_SPARK for strategy in strategies.values()) >= 55
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -22,7 +22,7 @@ from services.capture.core.continuity import (
     judge,
 )
 from services.capture.core.records import Header
-from services.capture.core.tail import Entry, fold, fold_from
+from services.capture.core.tail import TailRecord, fold, fold_from
 from tests.property.wal import Transaction, Walsender
 
 RECORD_BYTES = 150
@@ -70,9 +70,9 @@ class World:
         self.transactions.append(transaction)
         self.flushed = transaction.end_lsn
 
-    def stretch(self, start: int, end: int) -> Iterator[Entry]:
+    def stretch(self, start: int, end: int) -> Iterator[TailRecord]:
         for offset in range(start, end):
-            yield Entry(offset, self.log[offset], ChangesRecord.FromString(self.log[offset]))
+            yield TailRecord(offset, self.log[offset], ChangesRecord.FromString(self.log[offset]))
 
     def read_tail(self) -> Tail | None:
         if self.low == len(self.log):
@@ -159,7 +159,7 @@ class SimulatedCapture:
         return self.world.slot is not None and self.world.slot.holder is self
 
     def _live(self) -> Generator[None, None, None]:
-        """As services/capture/takeover.py and stream.py do it."""
+        """As services/capture/flow/takeover.py and stream.py do it."""
         held = yield from self._take_slot()
         if held is None:
             return

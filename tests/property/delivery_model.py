@@ -1,12 +1,13 @@
-"""A worker that writes `deltas`, and clients that read F2, F3, F4 and F7, both by the documents."""
+"""A worker that writes `deltas`, and clients of a door without a wire format: its messages are Python objects."""
 
 from collections import Counter
+from enum import Enum
 from uuid import UUID
 
+from msgspec import Struct
+
 from proto.multiset import EMPTY, shifted
-from proto.pgwire.framing import Framer
-from proto.pgwire.live import Ack, Data, PartialData, Refused, Update, decode_from_gateway
-from proto.positions import parse_lsn
+from proto.rows import decode_row, decode_rows
 from proto.streams import parts
 from proto.tidewire.v1.deltas_pb2 import (
     DELTA_KIND_ERROR,
@@ -18,9 +19,85 @@ from proto.tidewire.v1.deltas_pb2 import (
     DeltaRecord,
     Snapshot,
 )
+from services.gateway.core.delivery.whole_result import WholeResult
+from services.gateway.errors import RefusalCode
 
 QUERY_ID = bytes(range(16))
-PARAMETER_STATUS = ord("S")
+# In a refusal: there never was a subscription.
+NO_SUBSCRIPTION = None
+
+
+class Update(Enum):
+    FULL = "full"
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+class Ack(Struct, frozen=True):
+    subscription: UUID
+    tables: int
+
+
+class Refused(Struct, frozen=True):
+    subscription: UUID | None
+    message: str
+
+
+class Data(Struct, frozen=True):
+    subscription: UUID
+    update: Update
+    rows: tuple
+
+
+class PartialData(Struct, frozen=True):
+    """Rows as (column count, values by position); only doors with partial rows send it."""
+
+    subscription: UUID
+    rows: tuple
+
+
+class State(Struct, frozen=True):
+    """The state that the messages before it led to."""
+
+    lsn: int
+
+
+class PlainBatch:
+    def __init__(self, messages, lsn):
+        self.messages, self.lsn = messages, lsn
+
+    def addressed(self, subscription):
+        messages = [Data(UUID(bytes=subscription), update, rows) for update, rows in self.messages]
+        return messages if self.lsn is None else [*messages, State(self.lsn)]
+
+
+class PlainEncoder(Struct, frozen=True):
+    """`option` makes encoders differ, as the options of a real door do."""
+
+    wants_lsn: bool = False
+    option: int = 0
+
+    def update(self, update, lsn):
+        if isinstance(update, WholeResult):
+            rows = tuple(decode_rows(update.rows))
+            assert len(rows) == update.row_count
+            messages = [(Update.FULL, rows)]
+        else:
+            messages = [
+                (Update.DELETE, tuple(map(decode_row, update.removed))),
+                (Update.UPDATE, tuple(one.row for one in update.updated)),
+                (Update.INSERT, tuple(map(decode_row, update.added))),
+            ]
+            messages = [message for message in messages if message[1]]
+        return PlainBatch(messages, lsn if self.wants_lsn else None)
+
+    def acknowledgement(self, subscription, tables, key_positions):
+        return [Ack(UUID(bytes=subscription), tables)]
+
+    def refusal(self, subscription, refusal):
+        known = NO_SUBSCRIPTION if refusal.code is RefusalCode.NOT_REGISTERED else UUID(bytes=subscription)
+        return [Refused(known, refusal.message)]
 
 
 class Worker:
@@ -132,9 +209,10 @@ class Held:
                     self._merge(partial)
 
     def _merge(self, partial):
-        before = self._of(partial.values[0])
-        assert before is not None and len(before) == partial.columns
-        after = tuple(partial.values.get(at, value) for at, value in enumerate(before))
+        columns, values = partial
+        before = self._of(values[0])
+        assert before is not None and len(before) == columns
+        after = tuple(values.get(at, value) for at, value in enumerate(before))
         assert before != after
         self._drop(before)
         self.rows[after] += 1
@@ -154,22 +232,16 @@ class Client:
     def __init__(self, *, keyed=True):
         self.congested = False
         self.keyed = keyed
-        self.held: dict[UUID, Held] = {}
+        self.held: dict[UUID | None, Held] = {}
         self.lsn = None
         self.batches = 0
 
-    def send(self, data):
-        framer = Framer()
-        framer.feed(data)
-        frames = list(framer.frames())
-        assert framer.pending_bytes == 0
-        for frame in frames:
-            if frame.type == PARAMETER_STATUS:
-                name, value = frame.body.rstrip(b"\0").split(b"\0")
-                assert name == b"tidewire.lsn" and frame is frames[-1]
-                self.lsn = parse_lsn(value.decode())
+    def send(self, messages):
+        for message in messages:
+            if isinstance(message, State):
+                assert message is messages[-1]
+                self.lsn = message.lsn
                 continue
-            message = decode_from_gateway(frame)
             if isinstance(message, Ack):
                 self.held[message.subscription] = Held(keyed=self.keyed)
             held = self.held.get(message.subscription)

@@ -1,6 +1,6 @@
 """Stories of captures: generated actions on a world, and what a reader made of the log afterwards."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from hypothesis import strategies as st
 from msgspec import Struct
@@ -29,6 +29,7 @@ ROWS = {"insert": wal.insert, "update": wal.update, "delete": wal.delete}
 OP = st.one_of(
     st.tuples(st.sampled_from(sorted(ROWS)), st.sampled_from(TABLES)),
     st.tuples(st.just("truncate"), st.lists(st.sampled_from(TABLES), min_size=1, max_size=3, unique=True).map(tuple)),
+    st.tuples(st.just("mark"), st.sampled_from(["barrier", "ddl", "of a newer version"])),
     st.tuples(st.just("message"), st.sampled_from(["tidewire.barrier", "tidewire.ddl", "other", "stray"])),
     st.tuples(st.just("alter"), st.sampled_from(TABLES), st.integers(1, 4), st.sampled_from(wal.IDENTITIES)),
     st.tuples(st.just("many"), st.sampled_from(TABLES), st.integers(2, 25)),
@@ -101,6 +102,8 @@ class Story:
             return [wal.truncate(tuple(self._shapes[table] for table in arguments[0]))]
         if kind == "message":
             return [wal.message(arguments[0], unique)]
+        if kind == "mark":
+            return [wal.mark(arguments[0], unique)]
         shape = self._shapes[arguments[0]]
         if kind == "many":
             return [wal.insert(shape, unique + b"+%d" % n) for n in range(arguments[1])]
@@ -202,8 +205,8 @@ class Run(Struct):
     events: list[tuple]
 
 
-def read(values: Iterable[bytes]) -> list[Run]:
-    reader, runs, shown = ChangesReader(), [Run(None, [])], {}
+def read(values: Iterable[bytes], is_read: Callable[[int], bool] | None = None) -> list[Run]:
+    reader, runs, shown = ChangesReader(is_read), [Run(None, [])], {}
     done = 0
     for value in values:
         for event in reader.feed(value):

@@ -11,29 +11,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from proto.pgwire.live import Selective
 from proto.streams import parts
-from services.gateway.core.effects import Ask, Begin, End, Fan, Send
-from services.gateway.core.ring import RingLimits
-from services.gateway.core.selective import Rule
-from services.gateway.core.switchboard import Limits, Switchboard
-from tests.property.delivered import Client, Worker
+from services.gateway.core.delivery.effects import EndSubscription, RequestSnapshot, SendBatch
+from services.gateway.core.delivery.ring import RingLimits
+from services.gateway.core.delivery.subscriptions import DeliveryLimits, Subscriptions
+from tests.property.delivery_model import Client, PlainEncoder, Worker
+from tests.unit.gateway.delivery_harness import perform
 
-SELECTIVES = st.sampled_from(
-    [
-        None,
-        Selective(enabled=False),
-        Selective(max_changed_columns_ratio=1.0),
-        Selective(min_changed_columns=2, max_changed_columns_ratio=1.0),
-        Selective(max_changed_columns_ratio=0.0),
-    ]
-)
+OPTIONS = st.integers(0, 4)
 VALUES = st.sampled_from([b"a", b"b", None, b""])
 KEYS = st.sampled_from([b"1", b"2", b"3", b"4", b"5"])
 
 
 class Told:
-    """What the test knows of a subscription without asking the switchboard."""
+    """What the test knows of a subscription without asking the delivery core."""
 
     def __init__(self, client):
         self.client = client
@@ -43,25 +34,33 @@ class Told:
 
 
 class Delivery(RuleBasedStateMachine):
-    """One query, some connections; every action is followed by looking at what each client holds."""
+    """One query, some connections; every action is followed by looking at what each client holds.
+
+    The door has no wire format: its messages are Python objects.
+    """
+
+    client_type = Client
+
+    def encoder(self, wants_lsn, option):
+        return PlainEncoder(wants_lsn, option)
 
     @initialize(
         keyed=st.booleans(),
         steps=st.integers(1, 6),
         ring_bytes=st.sampled_from([40, 200, 10_000]),
         total_bytes=st.sampled_from([100, 10_000]),
-        begun=st.lists(st.tuples(st.booleans(), SELECTIVES), min_size=1, max_size=3),
+        begun=st.lists(st.tuples(st.booleans(), OPTIONS), min_size=1, max_size=3),
     )
     def begin(self, keyed, steps, ring_bytes, total_bytes, begun):
         self.worker = Worker(keyed=keyed)
         self.limits = RingLimits(steps=steps, bytes=ring_bytes, total_bytes=total_bytes)
-        self.board = Switchboard(Limits(max_rows=30, rings=self.limits))
-        self.clients, self.told, self.expected = {}, {}, {}
+        self.subscriptions = Subscriptions(DeliveryLimits(max_rows=30, rings=self.limits))
+        self.clients, self.wants_lsn, self.told, self.expected = {}, {}, {}, {}
         self.asked, self.behind_gap, self.failed = False, False, False
         self.written, self.numbered, self.before_gap = [], 0, None
-        for wants_lsn, selective in begun:
+        for wants_lsn, option in begun:
             self.connect(wants_lsn)
-            self._subscribe(f"c{len(self.clients) - 1}", selective)
+            self._subscribe(f"c{len(self.clients) - 1}", option)
             self.answer_a_subscribe()
 
     # What the world does.
@@ -69,18 +68,19 @@ class Delivery(RuleBasedStateMachine):
     @precondition(lambda self: len(self.clients) < 4)
     @rule(wants_lsn=st.booleans())
     def connect(self, wants_lsn):
-        name, client = f"c{len(self.clients)}", Client(keyed=self.worker.keyed)
-        self.clients[name] = client
-        self.board.open(name, client, wants_lsn=wants_lsn)
+        name, client = f"c{len(self.clients)}", self.client_type(keyed=self.worker.keyed)
+        self.clients[name], self.wants_lsn[name] = client, wants_lsn
+        self.subscriptions.open(name, client)
 
     @precondition(lambda self: self.clients)
-    @rule(data=st.data(), selective=SELECTIVES)
-    def subscribe(self, data, selective):
-        self._subscribe(data.draw(st.sampled_from(sorted(self.clients))), selective)
+    @rule(data=st.data(), option=OPTIONS)
+    def subscribe(self, data, option):
+        self._subscribe(data.draw(st.sampled_from(sorted(self.clients))), option)
 
-    def _subscribe(self, connection, selective):
+    def _subscribe(self, connection, option):
         subscription = self._number()
-        self.board.expect(subscription, connection, 1, Rule().overlaid(selective))
+        encoder = self.encoder(self.wants_lsn[connection], option)
+        self.subscriptions.add(subscription, connection, encoder, tables=1)
         self.expected[subscription] = connection
 
     @precondition(lambda self: self.expected)
@@ -173,8 +173,8 @@ class Delivery(RuleBasedStateMachine):
         subscription = self._one(data)
         if self._acked(subscription):
             connection = self._connection(subscription)
-            assert self.board.pause(subscription, connection) is not self.told[subscription].paused
-            assert not self.board.pause(subscription, "another")
+            assert self.subscriptions.pause(subscription, connection) is not self.told[subscription].paused
+            assert not self.subscriptions.pause(subscription, "another")
             self.told[subscription].paused = self.told[subscription].waits = True
 
     @precondition(lambda self: self.told)
@@ -183,7 +183,7 @@ class Delivery(RuleBasedStateMachine):
         subscription = self._one(data)
         told = self.told[subscription]
         before = told.client.batches
-        assert self.board.resume(subscription, self._connection(subscription)) is told.paused
+        assert self.subscriptions.resume(subscription, self._connection(subscription)) is told.paused
         told.paused = False
         if not told.client.congested:
             self._drained(self._connection(subscription))
@@ -193,7 +193,7 @@ class Delivery(RuleBasedStateMachine):
     @rule(data=st.data())
     def unsubscribe(self, data):
         subscription = self._one(data)
-        assert self.board.remove(subscription, self._connection(subscription))
+        assert self.subscriptions.remove(subscription, self._connection(subscription))
         del self.told[subscription]
 
     @precondition(lambda self: self.clients)
@@ -212,7 +212,7 @@ class Delivery(RuleBasedStateMachine):
     def _drained(self, name):
         """Who was resumed waits for a change, also if his client was slow."""
         before = {subscription: self._received(subscription) for subscription in self.told}
-        self._perform(self.board.drained(name))
+        self._perform(self.subscriptions.drained(name))
         assert all(self._received(one) == before[one] for one, told in self.told.items() if told.waits)
 
     @precondition(lambda self: self.told and not self.failed)
@@ -249,22 +249,22 @@ class Delivery(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_kept_for_nobody(self):
-        if hasattr(self, "board"):
-            assert self.board.ring_bytes <= min(self.limits.total_bytes, self.limits.bytes)
+        if hasattr(self, "subscriptions"):
+            assert self.subscriptions.ring_bytes <= min(self.limits.total_bytes, self.limits.bytes)
             if not any(t.paused or t.waits or t.client.congested for t in self.told.values()):
-                assert self.board.ring_bytes == 0
+                assert self.subscriptions.ring_bytes == 0
 
     def teardown(self):
         """Once everyone reads again, is resumed, and something changes, everyone holds the result."""
-        if not hasattr(self, "board"):
+        if not hasattr(self, "subscriptions"):
             return
         for name, client in self.clients.items():
             client.congested = False
-            self._perform(self.board.drained(name))
+            self._perform(self.subscriptions.drained(name))
         while self.expected:
             self.answer_a_subscribe()
         for subscription, told in self.told.items():
-            self.board.resume(subscription, self._connection(subscription))
+            self.subscriptions.resume(subscription, self._connection(subscription))
             told.paused = False
         self.failed = False
         self._deliver(self.worker.full())
@@ -303,27 +303,24 @@ class Delivery(RuleBasedStateMachine):
         for record in records:
             if remember:
                 self.written.append(record)
-            self._perform(self.board.deliver(record))
+            self._perform(self.subscriptions.deliver(record))
 
     def _perform(self, effects):
         paused = {subscription for subscription, told in self.told.items() if told.paused}
         for effect in effects:
+            others = perform([effect])
             match effect:
-                case Fan(parcel=parcel, to=to):
+                case SendBatch(to=to):
                     assert not paused & {one.id for one in to}
                     for one in to:
-                        one.line.outlet.send(parcel.addressed(one.key))
-                        if one.line.wants_lsn:
-                            held = one.line.outlet.held[one.id]
-                            assert held.rows == self.worker.states[one.line.outlet.lsn]
-                case Begin(subscriber=one):
-                    one.line.outlet.send(one.ack)
-                case Send(line=line, data=data):
-                    line.outlet.send(data)
-                case Ask():
+                        client = one.connection.outlet
+                        if self.wants_lsn[one.connection.id]:
+                            assert client.held[one.id].rows == self.worker.states[client.lsn]
+                case RequestSnapshot():
                     self.asked = True
-                case End(subscription=subscription):
+                case EndSubscription(subscription_id=subscription):
                     self.told.pop(subscription, None)
+            assert all(isinstance(one, RequestSnapshot | EndSubscription) for one in others)
 
     def _one(self, data) -> UUID:
         return data.draw(st.sampled_from(sorted(self.told)))
@@ -367,6 +364,6 @@ class DeliveryInParts(Delivery):
 
 
 TestDelivery = Delivery.TestCase
-TestDelivery.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestDelivery.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 TestDeliveryInParts = DeliveryInParts.TestCase
-TestDeliveryInParts.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+TestDeliveryInParts.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

@@ -11,6 +11,13 @@ from proto.pgoutput.messages import ABSENT, Column, Relation
 TEXT_OID, ENUM_OID = 25, 90001
 TYPE = b"Y" + pack("!I", ENUM_OID) + b"public\0mood\0"
 IDENTITIES = "dfn"
+MARKS = Relation(
+    17000,
+    "_tidewire",
+    "marks",
+    "d",
+    (Column("id", 20, -1, True), Column("kind", TEXT_OID, -1, False), Column("content", TEXT_OID, -1, False)),
+)
 
 
 class Op(Struct, frozen=True):
@@ -102,9 +109,16 @@ def truncate(shapes: tuple[Relation, ...]) -> Op:
 
 
 def message(prefix: str, content: bytes, *, transactional: bool = True) -> Op:
+    """What any login may emit: nothing that counts."""
     raw = b"M" + pack("!Bq", transactional, 1) + prefix.encode() + b"\0" + pack("!i", len(content)) + content
-    known = {"tidewire.barrier": ("barrier", content.decode()), "tidewire.ddl": ("ddl", content)}
-    return Op(raw, (), (known[prefix],) if prefix in known else (), counts=False)
+    return Op(raw, (), (), counts=False)
+
+
+def mark(kind: str, content: bytes) -> Op:
+    """A row of our own table of marks."""
+    raw = b"I" + pack("!I", MARKS.oid) + b"N" + tuple_bytes((b"1", kind.encode(), content))
+    known = {"barrier": ("barrier", content.decode()), "ddl": ("ddl", content)}
+    return Op(raw, (MARKS,), (known[kind],) if kind in known else (), counts=False)
 
 
 def _row(shape: Relation, raw: bytes, event: tuple) -> Op:

@@ -17,7 +17,7 @@ from proto.pgwire.live import (
     Update,
     decode_from_gateway,
 )
-from tests.conformance.road.stage import WITHIN_S, Subscribed, kinds
+from tests.conformance.stack.sandbox import WITHIN_S, Subscribed, kinds
 
 SETTING = """
     DROP TABLE IF EXISTS users, nonexistent_table;
@@ -30,9 +30,9 @@ VALID = "SELECT * FROM users"
 class Flow:
     """One client, what it asked, and what it was answered."""
 
-    def __init__(self, stage, client):
-        self.stage, self.client = stage, client
-        self.users = stage.read(VALID)
+    def __init__(self, sandbox, client):
+        self.sandbox, self.client = sandbox, client
+        self.users = sandbox.read(VALID)
         self.sql, self.answers = "", []
 
     def subscribe(self, text):
@@ -57,7 +57,7 @@ class Flow:
         frame, message = self.next()
         assert isinstance(message, Data) and (frame.type, message.update) == (DATA, Update.FULL)
         assert message.subscription == self.answers[0].subscription
-        assert sorted(message.rows) == self.stage.read(self.sql)
+        assert sorted(message.rows) == self.sandbox.read(self.sql)
 
     def error(self, id_, how, words):
         _, message = self.next()
@@ -71,16 +71,16 @@ class Flow:
         assert kinds(self.client.query("SELECT 1")) == "TDCZ"
 
     def unchanged(self):
-        assert self.stage.read(VALID) == self.users
+        assert self.sandbox.read(VALID) == self.users
 
     def gone(self):
         """What it asked for comes to be: a new subscription hears of it, under another id, and the old one does not."""
         gone = self.answers[-1].subscription
-        self.stage.write("CREATE TABLE nonexistent_table (id int PRIMARY KEY)")
+        self.sandbox.write("CREATE TABLE nonexistent_table (id int PRIMARY KEY)")
         self.client.send(Pause(gone), Resume(gone))
         held = Subscribed(self.client, self.sql)
         assert held.id != gone
-        self.stage.write("INSERT INTO nonexistent_table VALUES (1)")
+        self.sandbox.write("INSERT INTO nonexistent_table VALUES (1)")
         assert held.next() == Data(held.id, Update.INSERT, ((b"1",),))
 
 
@@ -95,10 +95,10 @@ STEPS = (
 )
 
 
-def play(stage, steps):
-    stage.write(SETTING)
-    with stage.client() as client:
-        flow = Flow(stage, client)
+def play(sandbox, steps):
+    sandbox.write(SETTING)
+    with sandbox.client() as client:
+        flow = Flow(sandbox, client)
         for step in steps:
             found = [(action, match) for words, action in STEPS if (match := re.fullmatch(words, step))]
             assert found, f"no such step is known: {step}"

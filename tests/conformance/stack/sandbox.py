@@ -1,11 +1,11 @@
-"""The whole road with small limits, and what a client of it holds: for scenarios that are played frame by frame."""
+"""The whole stack with small limits, and what a client of it holds: for scenarios that are played frame by frame."""
 
 import itertools
-import time
 
 import psycopg
 
 from proto.pgwire.live import Ack, Data, PartialData, Refused, Subscribe, Update
+from tests.fixtures.waiting import wait_until
 from tests.fixtures.wire import WireClient
 
 # Small enough to be reached; the defaults are compared with the documents elsewhere.
@@ -13,21 +13,23 @@ OWNER_LIMIT, GLOBAL_LIMIT, MAX_ROWS = 5, 12, 50
 LIMITS = {
     "TIDEWIRE_REGISTRY_OWNER_LIMIT": str(OWNER_LIMIT),
     "TIDEWIRE_REGISTRY_GLOBAL_LIMIT": str(GLOBAL_LIMIT),
+    # All connections here are of one login.
+    "TIDEWIRE_REGISTRY_ROLE_SHARE": "1",
     "TIDEWIRE_GATEWAY_MAX_ROWS": str(MAX_ROWS),
 }
 WITHIN_S = 60.0
 
 
-class Stage:
-    """A walk, a connection straight to PostgreSQL, and tables that no other scenario uses."""
+class Sandbox:
+    """A stack, a connection straight to PostgreSQL, and tables that no other scenario uses."""
 
-    def __init__(self, walk, direct):
-        self._walk, self._direct = walk, direct
+    def __init__(self, stack, direct):
+        self._stack, self._direct = stack, direct
         self._numbers = itertools.count(1)
 
     def client(self, **given):
         """A client of the gateway; `given` are other parts of its connection string."""
-        return WireClient(psycopg.conninfo.make_conninfo(self._walk.gateway_dsn, **given), timeout_s=WITHIN_S)
+        return WireClient(psycopg.conninfo.make_conninfo(self._stack.gateway_dsn, **given), timeout_s=WITHIN_S)
 
     def write(self, *statements):
         """One commit by somebody else."""
@@ -52,17 +54,14 @@ class Stage:
         return name
 
     def metrics(self, service="gateway"):
-        return self._walk.metrics(service)
+        return self._stack.metrics(service)
 
     def wait_for_nobody(self):
         """Until the gateway has noticed that all clients have left."""
         self.wait_until(lambda: self.metrics()["vibesql_subscriptions_active"] == 0)
 
     def wait_until(self, condition):
-        deadline = time.monotonic() + WITHIN_S
-        while not condition():
-            assert time.monotonic() < deadline, self.metrics()
-            time.sleep(0.05)
+        wait_until(condition, self.metrics)
 
 
 class Subscribed:

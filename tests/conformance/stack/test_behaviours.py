@@ -1,16 +1,16 @@
-"""The behaviours and filters of the golden vectors, played on the whole road."""
+"""The behaviours and filters of the golden vectors, played on the whole stack."""
 
 from collections import Counter
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from services.gateway.core.parcel import Shape, Tally
-from services.gateway.core.selective import Verdict
+from services.gateway.core.encoders.binary import BatchStatistics, RowShape
+from services.gateway.core.encoders.partial_rows import RowDecision
 from services.gateway.metrics import PartialRows
 from tests.conformance.filtered import answer, relation_of
-from tests.conformance.road.scenarios import scenario_of
-from tests.conformance.road.stage import Subscribed
+from tests.conformance.stack.sandbox import Subscribed
+from tests.conformance.stack.scenarios import scenario_of
 from tests.conformance.vectors import VECTORS, of_kind
 
 
@@ -25,26 +25,26 @@ def test_every_behaviour_is_played():
 
 
 @of_kind("behaviour", where=lambda vector: not is_figure(vector))
-def test_a_behaviour(stage, vector):
-    scenario_of(vector)(stage, vector)
+def test_a_behaviour(sandbox, vector):
+    scenario_of(vector)(sandbox, vector)
 
 
 @of_kind("behaviour", where=is_figure)
 def test_v60_the_efficiency_of_partial_rows(vector):
     sent, columns = vector["record"]
     registry = CollectorRegistry()
-    row = Shape(changed=max(0, sent - 1), sent=sent, columns=columns)
-    PartialRows(registry).count(Tally(("selective",), Counter({(Verdict.PARTIAL, row): 1})), 1)
+    row = RowShape(changed=max(0, sent - 1), sent=sent, columns=columns)
+    PartialRows(registry).count(BatchStatistics(("selective",), Counter({(RowDecision.PARTIAL, row): 1})), 1)
     page = dict(line.rsplit(" ", 1) for line in generate_latest(registry).decode().splitlines() if line[0] != "#")
     assert float(page["vibesql_partial_update_efficiency"]) == pytest.approx(vector["expect_efficiency"])
 
 
 @of_kind("filter_eval")
-def test_v13_a_filter_on_the_road_keeps_what_postgres_keeps(stage, direct, vector):
+def test_v13_a_filter_on_the_road_keeps_what_postgres_keeps(sandbox, direct, vector):
     relation = relation_of(direct, vector)
-    table = stage.table_of(f"SELECT * FROM {relation}")
-    with stage.client() as client:
+    table = sandbox.table_of(f"SELECT * FROM {relation}")
+    with sandbox.client() as client:
         held = Subscribed(client, f"SELECT * FROM {table}", filter=vector["filter"])
         assert bool(held.rows) == answer(direct, relation, vector["filter"])
-        stage.write(f"DELETE FROM {table}")
+        sandbox.write(f"DELETE FROM {table}")
         held.until([])

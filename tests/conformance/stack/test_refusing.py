@@ -7,12 +7,12 @@ from proto.pgwire.live import (
     Refused,
     Update,
 )
-from tests.conformance.road.stage import Subscribed, refused
+from tests.conformance.stack.sandbox import Subscribed, refused
 
 
-def test_v36_v38_v39_errors_in_the_documents_words_and_nothing_after_them(stage, role):
-    table = stage.table("id int PRIMARY KEY")
-    with stage.client(user=role, password=role) as client:
+def test_v36_v38_v39_errors_in_the_documents_words_and_nothing_after_them(sandbox, role):
+    table = sandbox.table("id int PRIMARY KEY")
+    with sandbox.client(user=role, password=role) as client:
         told = [
             refused(client, sql) for sql in (f"SELECT * FROM {table}", "SELECT * FROM gone", f"DELETE FROM {table}")
         ]
@@ -22,48 +22,48 @@ def test_v36_v38_v39_errors_in_the_documents_words_and_nothing_after_them(stage,
             "Only SELECT queries can be subscribed to",
         ]
         assert {message.subscription.version for message in told} == {4} and len({m.subscription for m in told}) == 3
-        stage.write(f"GRANT SELECT ON {table} TO {role}")
+        sandbox.write(f"GRANT SELECT ON {table} TO {role}")
         held = Subscribed(client, f"SELECT * FROM {table}")
-        stage.write(f"INSERT INTO {table} VALUES (1)")
+        sandbox.write(f"INSERT INTO {table} VALUES (1)")
         held.until([(b"1",)])
-        stage.write(f"DROP TABLE {table}")
+        sandbox.write(f"DROP TABLE {table}")
         assert client.live() == Refused(held.id, f"Subscription invalidated: table '{table}' was dropped")
 
 
-def test_v39_v54_who_loses_the_right_to_read_is_told_so_and_nothing_more(stage, role):
+def test_v39_v54_who_loses_the_right_to_read_is_told_so_and_nothing_more(sandbox, role):
     """Decision 21."""
-    table = stage.table("id int PRIMARY KEY")
-    stage.write(f"GRANT SELECT ON {table} TO {role}")
-    with stage.client(user=role, password=role) as client:
+    table = sandbox.table("id int PRIMARY KEY")
+    sandbox.write(f"GRANT SELECT ON {table} TO {role}")
+    with sandbox.client(user=role, password=role) as client:
         held = Subscribed(client, f"SELECT * FROM {table}")
-        stage.write(f"REVOKE SELECT ON {table} FROM {role}")
+        sandbox.write(f"REVOKE SELECT ON {table} FROM {role}")
         message = client.live(90)
         assert isinstance(message, Refused) and message.subscription == held.id
         assert "permission denied" in message.message
-        stage.write(f"INSERT INTO {table} VALUES (1)")
+        sandbox.write(f"INSERT INTO {table} VALUES (1)")
         assert isinstance(refused(client, f"SELECT * FROM {table}"), Refused)
 
 
-def test_v54_nobody_sees_rows_or_columns_that_postgres_hides_from_him(stage, role):
+def test_v54_nobody_sees_rows_or_columns_that_postgres_hides_from_him(sandbox, role):
     """Decision 20: not a row, inserted, updated or deleted, that his policies hide; not a column without a grant."""
-    table = stage.table("id int PRIMARY KEY, owner text, secret text")
-    stage.write(
+    table = sandbox.table("id int PRIMARY KEY, owner text, secret text")
+    sandbox.write(
         f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
         f"CREATE POLICY own ON {table} USING (owner = current_user)",
         f"GRANT SELECT (id, owner) ON {table} TO {role}",
         f"INSERT INTO {table} VALUES (1, '{role}', 's'), (2, 'somebody else', 's')",
     )
     mine = role.encode()
-    with stage.client(user=role, password=role) as client:
+    with sandbox.client(user=role, password=role) as client:
         for sql in (f"SELECT * FROM {table}", f"SELECT id FROM {table} WHERE secret = 's'"):
             assert refused(client, sql).message == f"Execution error: permission denied for table '{table}'"
         held = Subscribed(client, f"SELECT id, owner FROM {table}")
         assert held.rows == [(b"1", mine)]
-        stage.write(f"INSERT INTO {table} VALUES (3, 'somebody else', 's')")
-        stage.write(f"DELETE FROM {table} WHERE id = 2")
-        stage.write(f"UPDATE {table} SET owner = '{role}' WHERE id = 3")
+        sandbox.write(f"INSERT INTO {table} VALUES (3, 'somebody else', 's')")
+        sandbox.write(f"DELETE FROM {table} WHERE id = 2")
+        sandbox.write(f"UPDATE {table} SET owner = '{role}' WHERE id = 3")
         assert held.next() == Data(held.id, Update.INSERT, ((b"3", mine),))
-        stage.write(f"UPDATE {table} SET owner = 'somebody else' WHERE id = 1")
+        sandbox.write(f"UPDATE {table} SET owner = 'somebody else' WHERE id = 1")
         assert held.next() == Data(held.id, Update.DELETE, ((b"1", mine),))
 
 
@@ -86,10 +86,10 @@ def test_v54_nobody_sees_rows_or_columns_that_postgres_hides_from_him(stage, rol
         "SELECT 1; DELETE FROM {0}",
     ],
 )
-def test_v41_what_is_no_select_is_never_executed(stage, numbered, statement):
-    before = stage.read(f"SELECT * FROM {numbered}")
-    with stage.client() as client:
+def test_v41_what_is_no_select_is_never_executed(sandbox, numbered, statement):
+    before = sandbox.read(f"SELECT * FROM {numbered}")
+    with sandbox.client() as client:
         assert isinstance(refused(client, statement.format(numbered)), Refused)
-    assert stage.read(f"SELECT * FROM {numbered}") == before
-    assert stage.read(f"SELECT last_value, is_called FROM {numbered}_numbers") == [(b"1", b"False")]
-    assert stage.read(f"SELECT to_regclass('{numbered}_copy')") == [(None,)]
+    assert sandbox.read(f"SELECT * FROM {numbered}") == before
+    assert sandbox.read(f"SELECT last_value, is_called FROM {numbered}_numbers") == [(b"1", b"False")]
+    assert sandbox.read(f"SELECT to_regclass('{numbered}_copy')") == [(None,)]

@@ -1,4 +1,4 @@
-"""The Python client on the whole road: what it holds is what PostgreSQL answers (V18–V30, V39, V53)."""
+"""The Python client on the whole stack: what it holds is what PostgreSQL answers (V18–V30, V39, V53)."""
 
 import asyncio
 import json
@@ -23,8 +23,8 @@ SUMS = (
 
 
 @pytest.fixture(scope="module")
-def shop(walk):
-    with walk.connect() as connection:
+def shop(stack):
+    with stack.connect() as connection:
         connection.execute("CREATE TABLE goods (id int PRIMARY KEY, category text NOT NULL, price numeric(10, 2))")
         connection.execute("CREATE TABLE sales (id int PRIMARY KEY, goods int NOT NULL, pieces int, paid boolean)")
         connection.execute(
@@ -49,10 +49,10 @@ async def until(subscription, wanted, within_s=60.0):
     return changes
 
 
-async def test_a_subscription_tells_its_rows_and_then_what_changed(walk, shop):
+async def test_a_subscription_tells_its_rows_and_then_what_changed(stack, shop):
     sql = "SELECT id, pieces, paid FROM sales WHERE goods = $1"
     async with (
-        await tidewire.connect(walk.gateway_dsn) as live,
+        await tidewire.connect(stack.gateway_dsn) as live,
         live.subscribe(sql, [1], filter="pieces < 100", decode={"id": int, 1: int}) as sales,
     ):
         assert sales.columns == ("id", "pieces", "paid")
@@ -78,8 +78,8 @@ async def test_a_subscription_tells_its_rows_and_then_what_changed(walk, shop):
         shop.execute("DELETE FROM sales WHERE id >= 1000")
 
 
-async def test_an_aggregate_over_a_join_is_followed_without_naming_a_key(walk, shop):
-    async with await tidewire.connect(walk.gateway_dsn) as live, live.subscribe(SUMS) as sums:
+async def test_an_aggregate_over_a_join_is_followed_without_naming_a_key(stack, shop):
+    async with await tidewire.connect(stack.gateway_dsn) as live, live.subscribe(SUMS) as sums:
         assert (sums.tables, sorted(sums.rows)) == (2, answer(shop, SUMS))
         shop.execute("UPDATE sales SET pieces = pieces + 1 WHERE goods = 3")
         changes = await until(sums, answer(shop, SUMS))
@@ -92,8 +92,8 @@ async def test_an_aggregate_over_a_join_is_followed_without_naming_a_key(walk, s
         assert not any(isinstance(change, Renewed) for change in changes)
 
 
-async def test_ordinary_sql_goes_beside_live_results_and_transactions_are_left_alone(walk, shop):
-    async with await tidewire.connect(walk.gateway_dsn) as live:
+async def test_ordinary_sql_goes_beside_live_results_and_transactions_are_left_alone(stack, shop):
+    async with await tidewire.connect(stack.gateway_dsn) as live:
         await live.query("BEGIN")
         await live.query("INSERT INTO goods VALUES (50, 'mine', 1)")
         with pytest.raises(tidewire.SubscriptionRefused, match=r"Parse error: .*; correct the query"):
@@ -114,19 +114,19 @@ async def test_ordinary_sql_goes_beside_live_results_and_transactions_are_left_a
 
 
 @pytest.mark.slow
-async def test_after_a_kill_of_the_gateway_the_result_goes_on(walk, shop):
+async def test_after_a_kill_of_the_gateway_the_result_goes_on(stack, shop):
     """The consumer sees one merged result: what was missed comes as the difference, then changes as before."""
     sql = "SELECT id, pieces FROM sales WHERE goods = 2"
     async with (
-        await tidewire.connect(walk.gateway_dsn, retry=QUICK) as live,
+        await tidewire.connect(stack.gateway_dsn, retry=QUICK) as live,
         live.subscribe(sql) as sales,
         live.subscribe(SUMS) as sums,
     ):
         assert isinstance(await anext(sales), Initial) and isinstance(await anext(sums), Initial)
-        walk.kill("gateway")
+        stack.kill("gateway")
         shop.execute("INSERT INTO sales VALUES (2000, 2, 7, true)")
         shop.execute("DELETE FROM sales WHERE id = 1")
-        walk.start("gateway")
+        stack.start("gateway")
         async with asyncio.timeout(120):
             renewed = await anext(sales)
         assert isinstance(renewed, Renewed) and "connection" in renewed.because
@@ -140,8 +140,8 @@ async def test_after_a_kill_of_the_gateway_the_result_goes_on(walk, shop):
         assert await live.query("SELECT 1") == [("1",)]
 
 
-def test_a_program_without_asyncio_gets_the_same(walk, shop):
-    with tidewire.connect_sync(walk.gateway_dsn) as live, live.subscribe("SELECT id, price FROM goods") as goods:
+def test_a_program_without_asyncio_gets_the_same(stack, shop):
+    with tidewire.connect_sync(stack.gateway_dsn) as live, live.subscribe("SELECT id, price FROM goods") as goods:
         assert isinstance(next(goods), Initial) and sorted(goods.rows) == answer(shop, "SELECT id, price FROM goods")
         live.query("INSERT INTO goods VALUES (60, 'new', 1.5)")
         assert goods.next(60.0) == Inserted((("60", "1.50"),))
@@ -150,10 +150,10 @@ def test_a_program_without_asyncio_gets_the_same(walk, shop):
         assert goods.next(0.2) is None
 
 
-async def test_beside_psycopg_it_is_the_same_user_in_the_same_settings(walk, shop):
+async def test_beside_psycopg_it_is_the_same_user_in_the_same_settings(stack, shop):
     shop.execute("CREATE SCHEMA IF NOT EXISTS attic; CREATE TABLE attic.things (id int PRIMARY KEY, seen timestamptz)")
     shop.execute("INSERT INTO attic.things VALUES (1, '2026-01-01 00:00+00')")
-    async with await psycopg.AsyncConnection.connect(walk.gateway_dsn, options="-c search_path=attic") as connection:
+    async with await psycopg.AsyncConnection.connect(stack.gateway_dsn, options="-c search_path=attic") as connection:
         await connection.execute("SET TimeZone = 'Asia/Tokyo'")
         async with (
             await tidewire.attach(connection) as live,
@@ -167,10 +167,10 @@ def readme_example():
     return re.search(r"```python\n(.*?)```", (ROOT / "clients/python/README.md").read_text(), re.DOTALL)[1]
 
 
-def test_the_quick_start_of_the_readme_runs_and_says_what_happens(walk, shop):
+def test_the_quick_start_of_the_readme_runs_and_says_what_happens(stack, shop):
     said = subprocess.run(
         [sys.executable, "-c", readme_example()],
-        env={**os.environ, "GATEWAY": walk.gateway_dsn},
+        env={**os.environ, "GATEWAY": stack.gateway_dsn},
         check=True,
         capture_output=True,
         text=True,
@@ -188,20 +188,20 @@ def test_the_quick_start_of_the_readme_runs_and_says_what_happens(walk, shop):
     ]
 
 
-def watch(walk, *arguments):
-    command = [sys.executable, "-m", "services.cli", "watch", "--dsn", walk.gateway_dsn, *arguments]
+def watch(stack, *arguments):
+    command = [sys.executable, "-m", "services.cli", "watch", "--dsn", stack.gateway_dsn, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
-def test_watch_shows_a_result_once_and_as_json(walk, shop):
+def test_watch_shows_a_result_once_and_as_json(stack, shop):
     sql = "SELECT id, category FROM goods WHERE id < $1"
-    shown = watch(walk, sql, "--param", "3", "--once")
+    shown = watch(stack, sql, "--param", "3", "--once")
     assert (shown.returncode, "id" in shown.stdout, "2 rows" in shown.stdout) == (0, True, True), shown
-    first, *_ = map(json.loads, watch(walk, sql, "--param", "2", "--json", "--for", "1").stdout.splitlines())
+    first, *_ = map(json.loads, watch(stack, sql, "--param", "2", "--json", "--for", "1").stdout.splitlines())
     assert (first["change"], first["rows"]) == ("initial", [{"id": "1", "category": "tea"}])
 
 
-def test_watch_says_in_a_sentence_what_is_wrong(walk, shop):
-    refused = watch(walk, "SELECT * FROM nowhere", "--once")
+def test_watch_says_in_a_sentence_what_is_wrong(stack, shop):
+    refused = watch(stack, "SELECT * FROM nowhere", "--once")
     words = "tidewire: Execution error: table 'nowhere' does not exist; correct the name or make what it names"
     assert (refused.returncode, refused.stdout) == (2, "") and refused.stderr.startswith(words), refused

@@ -1,4 +1,4 @@
-"""One commit walks through every service: V18–V26, V31–V39, V41."""
+"""A commit passes through every service to a client: V18–V26, V31–V39, V41."""
 
 import time
 
@@ -6,14 +6,14 @@ import psycopg
 import pytest
 
 from proto.pgwire.live import NO_SUBSCRIPTION, Ack, Data, PartialData, PartialRow, Refused, Update
-from services.devstack.live_client import LiveConnection
+from tests.fixtures.live_client import LiveConnection
 
 QUERY = "SELECT id, status FROM orders WHERE customer = 7"
 
 
 @pytest.fixture(scope="module")
-def orders(walk):
-    with walk.connect() as connection:
+def orders(stack):
+    with stack.connect() as connection:
         connection.execute("CREATE TABLE orders (id int PRIMARY KEY, customer int NOT NULL, status text, note text)")
         connection.execute("INSERT INTO orders SELECT n, n % 10, 'new', repeat('x', n) FROM generate_series(1, 100) n")
         yield connection
@@ -51,8 +51,8 @@ def merged(rows, message, key=0):
     return sorted(held.values())
 
 
-def test_a_commit_walks_to_the_client(walk, orders):
-    with walk.live() as client:
+def test_a_commit_reaches_the_client(stack, orders):
+    with stack.live() as client:
         ack, first, messages = subscribed(client, QUERY)
         assert (ack.tables, ack.subscription.version, first.subscription) == (1, 4, ack.subscription)
         assert (first.update, sorted(first.rows)) == (Update.FULL, answer(orders, QUERY))
@@ -87,8 +87,8 @@ def test_a_commit_walks_to_the_client(walk, orders):
         assert rows == answer(orders, QUERY)
 
 
-def test_what_does_not_concern_a_result_is_not_sent(walk, orders):
-    with walk.live() as client:
+def test_what_does_not_concern_a_result_is_not_sent(stack, orders):
+    with stack.live() as client:
         ack, _, _ = subscribed(client, QUERY)
         orders.execute("UPDATE orders SET note = 'other' WHERE customer = 7")
         orders.execute("UPDATE orders SET status = 'other' WHERE customer = 3")
@@ -97,8 +97,8 @@ def test_what_does_not_concern_a_result_is_not_sent(walk, orders):
         orders.execute("DELETE FROM orders WHERE id = 2000")
 
 
-def test_ordinary_sql_works_on_the_same_connection(walk, orders):
-    with walk.live() as client:
+def test_ordinary_sql_works_on_the_same_connection(stack, orders):
+    with stack.live() as client:
         client.query("BEGIN")
         ack, first, messages = subscribed(client, "SELECT * FROM orders WHERE id = $1 AND status <> 'gone'", ["3001"])
         assert first.rows == ()
@@ -112,8 +112,8 @@ def test_ordinary_sql_works_on_the_same_connection(walk, orders):
         assert client.next_message(1.0) is None
 
 
-def test_a_subscribe_contains_the_clients_own_commit(walk, orders):
-    with walk.live() as client:
+def test_a_subscribe_contains_the_clients_own_commit(stack, orders):
+    with stack.live() as client:
         for number in range(4000, 4003):
             client.query(f"INSERT INTO orders VALUES ({number}, 40, 'own')")
             ack, first, _ = subscribed(client, "SELECT id FROM orders WHERE customer = 40")
@@ -121,8 +121,8 @@ def test_a_subscribe_contains_the_clients_own_commit(walk, orders):
             client.unsubscribe(ack.subscription)
 
 
-def test_a_pause_is_caught_up_by_the_next_change(walk, orders):
-    with walk.live() as client:
+def test_a_pause_is_caught_up_by_the_next_change(stack, orders):
+    with stack.live() as client:
         ack, _, messages = subscribed(client, "SELECT id, status FROM orders WHERE customer = 50")
         client.pause(ack.subscription)
         client.query("INSERT INTO orders VALUES (5000, 50, 'a')")
@@ -136,8 +136,8 @@ def test_a_pause_is_caught_up_by_the_next_change(walk, orders):
         assert (message.update, sorted(message.rows)) == (Update.INSERT, [(b"5001", b"a"), (b"5002", b"b")])
 
 
-def test_a_filter_narrows_the_result(walk, orders):
-    with walk.live() as client:
+def test_a_filter_narrows_the_result(stack, orders):
+    with stack.live() as client:
         client.query("INSERT INTO orders VALUES (6000, 60, 'open'), (6001, 60, 'done')")
         ack, first, messages = subscribed(
             client, "SELECT id, status FROM orders WHERE customer = 60", (), "status = 'open'"
@@ -147,14 +147,14 @@ def test_a_filter_narrows_the_result(walk, orders):
         assert next(messages) == Data(ack.subscription, Update.DELETE, ((b"6000", b"open"),))
 
 
-def test_nonsense_and_what_has_effects_are_refused_in_words(walk, orders):
+def test_nonsense_and_what_has_effects_are_refused_in_words(stack, orders):
     def refused(client, *arguments):
         message = next(client.subscribe(*arguments))
         assert isinstance(message, Refused), message
         return message.subscription == NO_SUBSCRIPTION, message.message
 
     orders.execute("CREATE SEQUENCE shared_numbers")
-    with walk.live() as client:
+    with stack.live() as client:
         zero, words = refused(client, "SELEKT * FORM orders")
         assert zero and words.startswith("Parse error: ")
         zero, words = refused(client, "SELECT id FROM orders", (), "SELECT * FROM")
@@ -164,16 +164,16 @@ def test_nonsense_and_what_has_effects_are_refused_in_words(walk, orders):
         _, words = refused(client, "SELECT nextval('shared_numbers')")
         assert "nextval" in words
         assert client.query("SELECT count(*) FROM orders WHERE status = 'x'") == [(b"0",)]
-    with walk.connect() as connection:
+    with stack.connect() as connection:
         connection.execute("CREATE ROLE stranger LOGIN PASSWORD 'stranger'")
-    parts = {**psycopg.conninfo.conninfo_to_dict(walk.gateway_dsn), "user": "stranger", "password": "stranger"}
+    parts = {**psycopg.conninfo.conninfo_to_dict(stack.gateway_dsn), "user": "stranger", "password": "stranger"}
     with LiveConnection(psycopg.conninfo.make_conninfo(**parts)) as client:
         assert refused(client, QUERY) == (False, "Execution error: permission denied for table 'orders'")
-    with walk.connect() as connection:
+    with stack.connect() as connection:
         connection.execute("DROP ROLE stranger")
 
 
-def test_joins_and_aggregates_walk_like_any_other_result(walk, orders):
+def test_joins_and_aggregates_reach_the_client_too(stack, orders):
     orders.execute("CREATE TABLE lines (id int PRIMARY KEY, order_id int NOT NULL, price numeric(10, 2) NOT NULL)")
     orders.execute("INSERT INTO orders VALUES (8000, 80, 'open'), (8001, 80, 'open'), (8002, 80, 'done')")
     orders.execute("INSERT INTO lines VALUES (1, 8000, 1.50), (2, 8000, 2.25), (3, 8001, 10), (4, 8002, 99)")
@@ -183,7 +183,7 @@ def test_joins_and_aggregates_walk_like_any_other_result(walk, orders):
     )
     # PostgreSQL answers what Spark does not.
     list_of = "SELECT json_agg(id ORDER BY id)::text FROM orders WHERE customer = 80"
-    with walk.live() as client, walk.live() as other:
+    with stack.live() as client, stack.live() as other:
         ack, first, messages = subscribed(client, sums)
         assert (ack.tables, sorted(first.rows)) == (2, [(b"8000", b"2", b"3.75"), (b"8001", b"1", b"10.00")])
         listed, held, of_list = subscribed(other, list_of)
@@ -200,9 +200,9 @@ def test_joins_and_aggregates_walk_like_any_other_result(walk, orders):
         assert next(of_list) == Data(listed.subscription, Update.INSERT, ((b"[8000, 8002]",),))
 
 
-def test_two_clients_share_a_query_and_both_learn(walk, orders):
+def test_two_clients_share_a_query_and_both_learn(stack, orders):
     sql = "SELECT id FROM orders WHERE customer = 70"
-    with walk.live() as one, walk.live() as other:
+    with stack.live() as one, stack.live() as other:
         first, _, of_one = subscribed(one, sql)
         one.query("INSERT INTO orders VALUES (7000, 70, 'x')")
         assert next(of_one) == Data(first.subscription, Update.INSERT, ((b"7000",),))
@@ -217,8 +217,8 @@ def test_two_clients_share_a_query_and_both_learn(walk, orders):
         assert next(of_other) == Data(second.subscription, Update.INSERT, ((b"7001",),))
 
 
-def test_an_ordinary_client_cannot_tell_the_gateway_from_postgres(walk, orders):
-    with psycopg.connect(walk.gateway_dsn, autocommit=True) as client:
+def test_an_ordinary_client_cannot_tell_the_gateway_from_postgres(stack, orders):
+    with psycopg.connect(stack.gateway_dsn, autocommit=True) as client:
         wide = client.execute("SELECT n, repeat('y', 1000) FROM generate_series(1, 5000) n").fetchall()
         assert (len(wide), wide[-1]) == (5000, (5000, "y" * 1000))
         client.execute("CREATE TEMP TABLE copied (n int, t text)")
@@ -233,8 +233,8 @@ def test_an_ordinary_client_cannot_tell_the_gateway_from_postgres(walk, orders):
             client.execute("SET statement_timeout = 50; SELECT pg_sleep(10)")
 
 
-def test_a_dropped_table_ends_its_subscriptions(walk, orders):
-    with walk.live() as client:
+def test_a_dropped_table_ends_its_subscriptions(stack, orders):
+    with stack.live() as client:
         client.query("CREATE TABLE shortlived (id int PRIMARY KEY)")
         ack, _, messages = subscribed(client, "SELECT id FROM shortlived")
         client.query("DROP TABLE shortlived")
@@ -244,13 +244,13 @@ def test_a_dropped_table_ends_its_subscriptions(walk, orders):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["fanout", "recompute", "registry"])
-def test_after_a_kill_the_next_change_still_arrives(walk, orders, victim):
-    with walk.live() as client:
+def test_after_a_kill_the_next_change_still_arrives(stack, orders, victim):
+    with stack.live() as client:
         _, first, messages = subscribed(client, "SELECT id, status FROM orders WHERE customer = 9")
         rows = sorted(first.rows)
-        walk.kill(victim)
+        stack.kill(victim)
         orders.execute("INSERT INTO orders VALUES (9000, 9, %s)", [victim])
-        walk.start(victim)
+        stack.start(victim)
         began = time.monotonic()
         rows = merged(rows, next(messages))
         took_s = time.monotonic() - began
@@ -261,6 +261,6 @@ def test_after_a_kill_the_next_change_still_arrives(walk, orders, victim):
         rows = merged(rows, next(messages))
         assert rows == answer(orders, "SELECT id, status FROM orders WHERE customer = 9")
         # A new subscription works as well.
-        walk.wait_ready(victim)
+        stack.wait_ready(victim)
         _, again, _ = subscribed(client, "SELECT id FROM orders WHERE customer = 9 AND id > 10")
         assert sorted(again.rows) == answer(orders, "SELECT id FROM orders WHERE customer = 9 AND id > 10")

@@ -10,8 +10,8 @@ SQL = "SELECT id, owner, balance FROM accounts"
 
 
 @pytest.fixture(scope="module")
-def accounts(walk):
-    with walk.connect() as connection:
+def accounts(stack):
+    with stack.connect() as connection:
         connection.execute("CREATE TABLE accounts (id int PRIMARY KEY, owner text, balance int NOT NULL)")
         connection.execute("INSERT INTO accounts SELECT n, 'owner ' || n, 100 FROM generate_series(1, 20) n")
         yield connection
@@ -22,10 +22,10 @@ def as_number(lsn):
     return int(high, 16) << 32 | int(low, 16)
 
 
-async def test_after_each_batch_the_rows_are_a_committed_state(walk, accounts):
+async def test_after_each_batch_the_rows_are_a_committed_state(stack, accounts):
     """Money only moves, by transactions that also close and open accounts: any state in between would show."""
     async with (
-        await tidewire.connect(walk.gateway_dsn, lsn=True) as live,
+        await tidewire.connect(stack.gateway_dsn, lsn=True) as live,
         live.subscribe(SQL, decode={"balance": int, "id": int}) as held,
     ):
         assert isinstance(await anext(held), Initial)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.live.stack import Stack
+from tests.e2e.live.scaled_stack import ScaledStack
 
 FOLDER = Path(__file__).parent
 _open = ExitStack()
 
 
 @pytest.fixture(scope="session")
-def made_stack(postgres_server, kafka, redis_server, tmp_path_factory) -> Iterator[Stack]:
+def made_stack(postgres_server, kafka, redis_server, tmp_path_factory) -> Iterator[ScaledStack]:
     name = f"live_{secrets.token_hex(4)}"
     settings = {
         "TIDEWIRE_CAPTURE_SLOT": name,
@@ -22,9 +22,11 @@ def made_stack(postgres_server, kafka, redis_server, tmp_path_factory) -> Iterat
         # The budget of `source` is not asked about here, and a busy machine must not look like a wrong answer.
         "TIDEWIRE_SOURCE_STATEMENT_TIMEOUT_MS": "120000",
         "TIDEWIRE_SOURCE_CONCURRENCY": "2",
+        # Scripts stand still where it cannot be proven who the client is, until they are told so.
+        "TIDEWIRE_GATEWAY_PROOF_WAIT_S": "1",
     }
     _open.callback(postgres_server.drop_database, name)
-    made = Stack(
+    made = ScaledStack(
         postgres_server.create_database(name), kafka.bootstrap, f"{name}.", tmp_path_factory.mktemp("live"), settings
     )
     _open.callback(_end, made)
@@ -34,7 +36,7 @@ def made_stack(postgres_server, kafka, redis_server, tmp_path_factory) -> Iterat
 
 
 @pytest.fixture
-def stack(made_stack: Stack) -> Stack:
+def stack(made_stack: ScaledStack) -> ScaledStack:
     """With all services there."""
     made_stack.start_what_is_dead()
     return made_stack
@@ -47,7 +49,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         _open.close()
 
 
-def _end(stack: Stack) -> None:
+def _end(stack: ScaledStack) -> None:
     try:
         stack.start_what_is_dead()  # what is not ready yet does not end well
         stack.end()

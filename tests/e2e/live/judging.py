@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from proto.positions import Lsn
 from services.chassis.kafka import Kafka
-from tests.e2e.live.stack import Stack
+from tests.e2e.live.scaled_stack import ScaledStack
 from tests.e2e.live.subscription import Phase, Subscription
 from tests.oracle.answers import Answer, difference
 from tests.oracle.case import Question
@@ -16,7 +16,7 @@ from tests.oracle.playing import Moment
 class Judge:
     """The states of the database in commit order, and where in the log each begins."""
 
-    def __init__(self, stack: Stack, moments: Sequence[Moment]) -> None:
+    def __init__(self, stack: ScaledStack, moments: Sequence[Moment]) -> None:
         with stack.connect() as connection:
             found = commits_until_now(connection, Kafka(bootstrap=stack.kafka, topic_prefix=stack.prefix))
         self._moments = moments

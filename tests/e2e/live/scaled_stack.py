@@ -9,11 +9,11 @@ from pathlib import Path
 import psycopg
 
 from services.devstack.ports import free_port
-from tests.fixtures.walk import Walk
+from tests.fixtures.full_stack import FullStack
 
 
-class Stack(Walk):
-    """A walk with more processes beside the first ones; a second gateway is `gateway-2`, and so on."""
+class ScaledStack(FullStack):
+    """A full stack with more processes beside the first ones; a second gateway is `gateway-2`, and so on."""
 
     def __init__(self, dsn: str, kafka: str, prefix: str, directory: Path, settings: dict[str, str]) -> None:
         super().__init__(dsn, kafka, prefix, directory, settings)

@@ -2,7 +2,7 @@
 
 import struct
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import psycopg
 from msgspec import Struct
@@ -86,13 +86,13 @@ def quiet(client: WireClient, within_s: float = 0.3) -> list[Frame]:
     return found
 
 
-def answered(live: Iterable[FromGateway]) -> int:
+def answered(live: Sequence[FromGateway]) -> int:
     """How many Subscribes have got all that they get at first: an error, or an Ack and a whole result."""
     acked = {one.subscription for one in live if isinstance(one, Ack)}
-    errors = sum(isinstance(one, Refused) for one in live)
-    return errors + sum(
-        isinstance(one, Data) and one.update is Update.FULL and one.subscription in acked for one in live
-    )
+    whole = [one for one in live if isinstance(one, Data) and one.update is Update.FULL and one.subscription in acked]
+    # Who had a result and was told that it ends is counted already.
+    begun = {one.subscription for one in whole}
+    return len(whole) + sum(isinstance(one, Refused) and one.subscription not in begun for one in live)
 
 
 def _answers(client: WireClient, expected: int, asked: int, live: list[FromGateway]) -> list[Frame]:

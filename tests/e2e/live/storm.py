@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from random import Random
 
-from tests.e2e.live.stack import Stack
+from tests.e2e.live.scaled_stack import ScaledStack
 from tests.e2e.live.subscriber import Subscriber
 from tests.e2e.live.subscription import Phase, Subscription
 from tests.oracle.dice import Dice
@@ -21,7 +21,7 @@ FROZEN_S = 9.0
 class Storm:
     """Owns the clients: it reads for them, disturbs them, and kills what they depend on."""
 
-    def __init__(self, stack: Stack, random: Random, *, commits: int) -> None:
+    def __init__(self, stack: ScaledStack, random: Random, *, commits: int) -> None:
         self._stack, self._dice = stack, Dice(random)
         self.clients: list[Subscriber] = []
         self.pulses: list[Subscription] = []

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from services.devstack.ports import free_port
-from tests.e2e.live.stack import Stack
+from tests.e2e.live.scaled_stack import ScaledStack
 from tests.e2e.live.subscriber import Subscriber
 from tests.e2e.live.subscription import Phase, Subscription
 from tests.oracle.case import Question
@@ -24,7 +24,7 @@ GOODS = Question("SELECT id, price, title FROM goods WHERE price > 5")
 class Shopper:
     """A client of the goods at some gateway, which may become another one."""
 
-    def __init__(self, stack: Stack, port: int) -> None:
+    def __init__(self, stack: ScaledStack, port: int) -> None:
         self.port = port
         self.goods = Subscription(GOODS, 0, (0,))
         self.client = Subscriber(lambda: stack.dsn_at(self.port), lambda: 0)
@@ -36,7 +36,7 @@ class Shopper:
 
 
 @pytest.fixture
-def goods(stack: Stack) -> Iterator[psycopg.Connection]:
+def goods(stack: ScaledStack) -> Iterator[psycopg.Connection]:
     with stack.connect() as connection:
         connection.execute("CREATE TABLE goods (id int PRIMARY KEY, price int NOT NULL, title text)")
         connection.execute("INSERT INTO goods SELECT n, n, 'good ' || n FROM generate_series(1, 20) n")
@@ -45,7 +45,7 @@ def goods(stack: Stack) -> Iterator[psycopg.Connection]:
 
 
 @pytest.fixture
-def second(stack: Stack) -> Iterator[int]:
+def second(stack: ScaledStack) -> Iterator[int]:
     port = stack.add_gateway("gateway-2")
     yield port
     stack.remove("gateway-2")
@@ -75,7 +75,7 @@ def all_hold_the_answer(shoppers: Sequence[Shopper], connection: psycopg.Connect
     until(shoppers, lambda: all(one.rows == answer(connection) for one in shoppers), "the answer")
 
 
-def test_each_gateway_has_a_partition_of_its_own(stack: Stack, second: int):
+def test_each_gateway_has_a_partition_of_its_own(stack: ScaledStack, second: int):
     taken = [
         line for name in ("gateway", "gateway-2") for line in stack.said(name) if line["event"] == "partition_taken"
     ]
@@ -85,7 +85,7 @@ def test_each_gateway_has_a_partition_of_its_own(stack: Stack, second: int):
 
 
 def test_when_one_is_killed_the_others_clients_notice_nothing_and_its_own_go_there(
-    stack: Stack, goods: psycopg.Connection, second: int
+    stack: ScaledStack, goods: psycopg.Connection, second: int
 ):
     here, there = [Shopper(stack, stack.gateway_port) for _ in range(3)], [Shopper(stack, second) for _ in range(3)]
     everyone = [*here, *there]
@@ -117,7 +117,7 @@ def test_when_one_is_killed_the_others_clients_notice_nothing_and_its_own_go_the
         one.client.leave(politely=True)
 
 
-def test_when_a_gateway_dies_all_its_clients_are_back_soon(stack: Stack, goods: psycopg.Connection):
+def test_when_a_gateway_dies_all_its_clients_are_back_soon(stack: ScaledStack, goods: psycopg.Connection):
     """Forty connections with three subscriptions each come at once."""
     shoppers = [Shopper(stack, stack.gateway_port) for _ in range(40)]
     for one in shoppers:
@@ -138,7 +138,7 @@ def test_when_a_gateway_dies_all_its_clients_are_back_soon(stack: Stack, goods: 
         one.client.leave(politely=True)
 
 
-def test_gateways_share_a_port_and_the_survivor_takes_all_clients(stack: Stack, goods: psycopg.Connection):
+def test_gateways_share_a_port_and_the_survivor_takes_all_clients(stack: ScaledStack, goods: psycopg.Connection):
     port = free_port()
     names = ("gateway-3", "gateway-4")
     for name in names:

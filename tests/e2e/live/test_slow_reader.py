@@ -15,7 +15,7 @@ import pytest
 from msgspec import Struct
 
 from proto.pgwire.live import Selective
-from tests.e2e.live.stack import Stack
+from tests.e2e.live.scaled_stack import ScaledStack
 from tests.e2e.live.subscriber import LARGE_ROWS, Subscriber
 from tests.e2e.live.subscription import Subscription
 from tests.e2e.live.writer import Writer
@@ -46,7 +46,7 @@ class Arrival(Struct, frozen=True):
 class Watcher:
     """A client of the ticks that notes when each value came."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: ScaledStack) -> None:
         self.subscription = Subscription(TICKS, 0, (0,), WHOLE)
         self.client = Subscriber(lambda: stack.gateway_dsn, lambda: 0)
         self.client.want(self.subscription)
@@ -65,7 +65,7 @@ class Watcher:
 
 
 @pytest.fixture
-def ticks(stack: Stack) -> Iterator[psycopg.Connection]:
+def ticks(stack: ScaledStack) -> Iterator[psycopg.Connection]:
     with stack.connect() as connection:
         connection.execute("CREATE TABLE ticks (id int PRIMARY KEY, n int NOT NULL, note text NOT NULL)")
         connection.execute(
@@ -76,7 +76,7 @@ def ticks(stack: Stack) -> Iterator[psycopg.Connection]:
         connection.execute("DROP TABLE ticks")
 
 
-def pump(watchers: list[Watcher], for_s: float, stack: Stack | None = None) -> int:
+def pump(watchers: list[Watcher], for_s: float, stack: ScaledStack | None = None) -> int:
     """Read for so long; returns the most that the gateway held meanwhile."""
     deadline_s, looked_s, most = time.monotonic() + for_s, 0.0, 0
     while (now_s := time.monotonic()) < deadline_s:
@@ -117,7 +117,7 @@ def answer(connection: psycopg.Connection) -> list[tuple[bytes, ...]]:
     )
 
 
-def slow_for(stack: Stack, ticks: psycopg.Connection, slow_s: float) -> None:
+def slow_for(stack: ScaledStack, ticks: psycopg.Connection, slow_s: float) -> None:
     fast, slow = Watcher(stack), Watcher(stack)
     until([fast, slow], lambda: all(one.subscription.states for one in (fast, slow)), "the first results")
     slow.client.read_little(65_536)
@@ -157,16 +157,16 @@ def slow_for(stack: Stack, ticks: psycopg.Connection, slow_s: float) -> None:
         one.client.leave(politely=True)
 
 
-def test_a_reader_that_stops_costs_little_and_gets_the_net_change(stack: Stack, ticks):
+def test_a_reader_that_stops_costs_little_and_gets_the_net_change(stack: ScaledStack, ticks):
     slow_for(stack, ticks, 20.0)
 
 
 @pytest.mark.chaos
-def test_a_reader_that_stops_for_minutes_costs_no_more(stack: Stack, ticks):
+def test_a_reader_that_stops_for_minutes_costs_no_more(stack: ScaledStack, ticks):
     slow_for(stack, ticks, 240.0)
 
 
-def test_a_large_answer_that_is_not_read_holds_only_its_own_connection_back(stack: Stack, ticks):
+def test_a_large_answer_that_is_not_read_holds_only_its_own_connection_back(stack: ScaledStack, ticks):
     """An ordinary SELECT of 30 MB beside a subscription: PostgreSQL waits, the gateway holds next to nothing of it."""
     fast, slow = Watcher(stack), Watcher(stack)
     until([fast, slow], lambda: all(one.subscription.states for one in (fast, slow)), "the first results")
@@ -193,7 +193,7 @@ def test_a_large_answer_that_is_not_read_holds_only_its_own_connection_back(stac
         one.client.leave(politely=True)
 
 
-def test_a_result_larger_than_what_may_stay_unread_reaches_a_client_that_reads(stack: Stack):
+def test_a_result_larger_than_what_may_stay_unread_reaches_a_client_that_reads(stack: ScaledStack):
     """18 MB at once, and then all of it changed: `unread_bytes` (8 MiB) is about those who do not read."""
     with stack.connect() as connection:
         connection.execute("CREATE TABLE wide (id int PRIMARY KEY, note text NOT NULL)")

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from proto.pgwire.live import NO_SUBSCRIPTION, Ack, Data, Refused, Subscribe, Update
+from tests.e2e.live.scaled_stack import ScaledStack
 from tests.e2e.live.script import (
     FLUSH,
     SYNC,
@@ -24,7 +25,6 @@ from tests.e2e.live.script import (
     query,
     quiet,
 )
-from tests.e2e.live.stack import Stack
 from tests.fixtures.wire import WireClient, rows
 
 pytestmark = pytest.mark.slow
@@ -141,8 +141,21 @@ SCRIPTS = {
 }
 
 
+# How many Subscribes of a script stand where it cannot be proven who the client is (a failed transaction, an open
+# batch, a running copy) and nothing behind them in the same step ends that: they are refused, and disturb nothing.
+UNPROVABLE = {
+    "before the isolation level is chosen": 1,
+    "in an aborted transaction": 3,
+    "in a pipeline that waits": 4,
+    "in a pipeline that failed": 4,
+    "while rows are copied": 2,
+}
+DISCARDED = "Subscription ended: the session was reset by DISCARD ALL"
+NOT_PROVEN = "Execution error: who you are cannot be proven on this connection now: "
+
+
 @pytest.fixture(scope="module")
-def others(made_stack: Stack) -> Iterator[psycopg.Connection]:
+def others(made_stack: ScaledStack) -> Iterator[psycopg.Connection]:
     """Somebody else, who also makes the tables."""
     with made_stack.connect() as connection:
         connection.execute("CREATE TABLE accounts (id int PRIMARY KEY, balance int NOT NULL)")
@@ -167,14 +180,14 @@ def refill(connection: psycopg.Connection) -> None:
     connection.execute("TRUNCATE accounts; INSERT INTO accounts SELECT n, 10 * n FROM generate_series(1, 8) n")
 
 
-def clerk(stack: Stack, port: int | None = None) -> WireClient:
+def clerk(stack: ScaledStack, port: int | None = None) -> WireClient:
     parts = {"user": CLERK, "password": "clerk"}
     if port is None:
         return WireClient(psycopg.conninfo.make_conninfo(stack.dsn, **parts))
     return WireClient(stack.dsn_at(port, **parts))
 
 
-def both(stack: Stack, accounts: psycopg.Connection, steps: list[Step]):
+def both(stack: ScaledStack, accounts: psycopg.Connection, steps: list[Step]):
     """The steps without Subscribes on PostgreSQL, and as they are through the gateway."""
     with clerk(stack) as direct:
         plain = play(direct, steps, accounts, subscribing=False)
@@ -191,19 +204,23 @@ def subscribes(steps: list[Step]) -> int:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_good_query_is_subscribed_to_and_the_session_notices_nothing(stack: Stack, accounts, name: str):
+def test_a_good_query_is_subscribed_to_and_the_session_notices_nothing(stack: ScaledStack, accounts, name: str):
     plain, watched = both(stack, accounts, SCRIPTS[name])
     assert ["".join(chr(frame.type) for frame in step) for step in plain.frames] == [s.kinds for s in SCRIPTS[name]]
     assert watched.frames == plain.frames
-    assert [one for one in watched.live if isinstance(one, Refused)] == []
+    told = [one.message for one in watched.live if isinstance(one, Refused)]
+    assert sum(one == DISCARDED for one in told) == (3 if name == "with what the session keeps" else 0)
+    refused = [one for one in told if one != DISCARDED]
+    assert len(refused) == UNPROVABLE.get(name, 0) and all(one.startswith(NOT_PROVEN) for one in refused), refused
     acked = [one.subscription for one in watched.live if isinstance(one, Ack)]
     whole = [one for one in watched.live if isinstance(one, Data) and one.update is Update.FULL]
-    assert (len(acked), answered(watched.live)) == (subscribes(SCRIPTS[name]),) * 2
+    asked = subscribes(SCRIPTS[name])
+    assert (len(acked), answered(watched.live)) == (asked - len(refused), asked)
     assert len(whole) == len(acked)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_nonsense_is_refused_and_the_session_notices_nothing(stack: Stack, accounts, name: str):
+def test_nonsense_is_refused_and_the_session_notices_nothing(stack: ScaledStack, accounts, name: str):
     """Each Subscribe of the script is another nonsense, so that all kinds stand somewhere."""
     places = sorted(SCRIPTS).index(name)
     kinds = [*NONSENSE][places:] + [*NONSENSE][:places]
@@ -224,8 +241,10 @@ def test_nonsense_is_refused_and_the_session_notices_nothing(stack: Stack, accou
 
 @pytest.mark.parametrize("transaction", ["BEGIN", "BEGIN; SELECT nothing"], ids=["open", "aborted"])
 @pytest.mark.parametrize("name", NONSENSE)
-def test_every_nonsense_is_refused_by_name(stack: Stack, accounts, transaction: str, name: str):
+def test_every_nonsense_is_refused_by_name(stack: ScaledStack, accounts, transaction: str, name: str):
     message, words, numbered = NONSENSE[name]
+    if transaction != "BEGIN":
+        words, numbered = NOT_PROVEN, True  # so far nobody has looked at it
     steps = [
         Step((query(transaction),), "CZ" if transaction == "BEGIN" else "CEZ"),
         Step((message,), ""),
@@ -238,7 +257,7 @@ def test_every_nonsense_is_refused_by_name(stack: Stack, accounts, transaction: 
     assert (refused.subscription != NO_SUBSCRIPTION) is numbered
 
 
-def test_too_many_subscribes_inside_a_transaction_are_told_to_come_again(stack: Stack, accounts):
+def test_too_many_subscribes_inside_a_transaction_are_told_to_come_again(stack: ScaledStack, accounts):
     """V55, V56."""
     steps = [
         Step((query("BEGIN"), query("INSERT INTO accounts VALUES (50, 500)")), "CZCZ"),
@@ -252,7 +271,7 @@ def test_too_many_subscribes_inside_a_transaction_are_told_to_come_again(stack: 
     assert all(one.subscription == NO_SUBSCRIPTION and one.message.startswith("Rate limited: ") for one in refused)
 
 
-def test_what_the_own_transaction_has_locked_or_made_is_not_waited_for_forever(stack: Stack, accounts):
+def test_what_the_own_transaction_has_locked_or_made_is_not_waited_for_forever(stack: ScaledStack, accounts):
     """The check runs elsewhere: it sees only what is committed, and gives up on what it cannot read."""
     with clerk(stack, stack.gateway_port) as client:
         accounts.execute(f"GRANT CREATE ON SCHEMA public TO {CLERK}")

@@ -20,21 +20,22 @@ from proto.streams.parts import Assembler
 from proto.tidewire.v1.commands_pb2 import Owner, Parameter, Subscribe, TextSettings
 from proto.tidewire.v1.queries_pb2 import Query, SnapshotWanted
 from proto.topics import DELTAS, FLOW, QUERIES
-from services.chassis import barrier
+from services.changelog import barrier
 from services.chassis.kafka import Kafka, Writer, ensure_topics
 from services.chassis.kafka.partitions import PartitionsReader
 from services.devstack.home import last_lines
-from services.recompute.core.limits import Limits
+from services.recompute.core.limits import ReplicaLimits
 from services.registry.core.identity import query_of
 from tests.e2e.recompute.follower import Follower
 from tests.e2e.recompute.worker import WorkerProcess
 from tests.fixtures.capture import CaptureProcess
+from tests.fixtures.sealing import SEAL, SEALED
 
 SUPERUSER = "postgres"
 PLAIN = TextSettings(
     time_zone="UTC", date_style="ISO, MDY", interval_style="postgres", bytea_output="hex", extra_float_digits=1
 )
-_LIMITS = Limits()
+_LIMITS = ReplicaLimits()
 # As long as a busy machine may take for anything that is not broken.
 PATIENCE_S = 120.0
 
@@ -73,7 +74,13 @@ class Road:
         self.fences_read = 0
 
     def start_worker(
-        self, name: str = "one", *, statement_timeout_ms: int = 5000, limits: Limits = _LIMITS, **settings: str
+        self,
+        name: str = "one",
+        *,
+        statement_timeout_ms: int = 5000,
+        limits: ReplicaLimits = _LIMITS,
+        program: str = "services.recompute",
+        **settings: str,
     ) -> WorkerProcess:
         """A worker that keeps its name and folder over restarts; it may not be ready yet."""
         own = {
@@ -88,14 +95,16 @@ class Road:
         }
         environ = {
             "TIDEWIRE_POSTGRES_DSN": self.dsn,
+            "TIDEWIRE_POSTGRES_SUPERUSERS_SUBSCRIBE": "true",
             "TIDEWIRE_KAFKA_BOOTSTRAP": self.kafka.bootstrap,
             "TIDEWIRE_KAFKA_TOPIC_PREFIX": self.kafka.topic_prefix,
+            **SEALED,
             **{f"TIDEWIRE_RECOMPUTE_{key.upper()}": value for key, value in own.items()},
             **{f"TIDEWIRE_REPLICA_{key.upper()}": str(rows) for key, rows in asdict(limits).items()},
             "TIDEWIRE_SOURCE_STATEMENT_TIMEOUT_MS": str(statement_timeout_ms),
             "TIDEWIRE_SOURCE_CONCURRENCY": "2",
         }
-        worker = WorkerProcess(environ, self._directory / f"recompute-{len(self.workers)}-{name}.log")
+        worker = WorkerProcess(environ, self._directory / f"recompute-{len(self.workers)}-{name}.log", program)
         self.workers.append(worker)
         return worker
 
@@ -262,7 +271,7 @@ class Road:
         record = Query()
         record.CopyFrom(query)
         record.snapshots.extend(wanted)
-        value, key = record.SerializeToString(), query.query_id
+        value, key = SEAL.sealed(QUERIES, record), query.query_id
         self._queries.send(value, key=key, partition=partition_of(key))
         self._queries.poll(0)
 

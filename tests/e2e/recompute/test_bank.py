@@ -43,7 +43,7 @@ def told(follower):
 
 
 @pytest.mark.slow
-def test_every_emitted_state_has_all_the_money(road, connection, own):
+def test_every_published_state_has_the_same_total(road, connection, own):
     for table in (f"{own}_checking", f"{own}_savings"):
         connection.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, balance numeric(12, 2) NOT NULL)")
         connection.execute(f"INSERT INTO {table} SELECT n, {OPENING} FROM generate_series(0, {ACCOUNTS - 1}) n")

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from services.chassis import barrier
+from services.changelog import barrier
 
 QUERIES = 500
 

@@ -93,8 +93,8 @@ def flood(road, connection, own):
         while time.monotonic() < began + FOR_S or flooding.changes < CHANGES:
             road.pump()
             assert time.monotonic() < began + PATIENCE_S, f"the writer was starved: {flooding.changes} changes"
-            # What runs is the template, folded and without comments.
-            running, age_s = connection.execute(OURS, [f"%FROM {own} a%generate_series%"]).fetchone()
+            # What runs is a call of the entrance; only the slow queries have two columns.
+            running, age_s = connection.execute(OURS, ["%entrance_%c1 pg_catalog.text%"]).fetchone()
             most, longest = max(most, running), max(longest, age_s or 0)
     took_s = time.monotonic() - began
     runs, cheap_runs = scans(connection, f"{own}_counted") - begun[0], scans(connection, f"{own}_cheap") - begun[1]

@@ -131,7 +131,7 @@ def test_rows_and_shape_that_change_in_one_transaction_are_one_state(road, conne
     assert torn == []
 
 
-def test_ddl_elsewhere_is_no_news(road, connection, table):
+def test_ddl_on_other_tables_publishes_nothing(road, connection, table):
     follower = road.good(f"SELECT id, a FROM {table} WHERE a > 0")
     connection.execute(f"CREATE TABLE {table}_elsewhere (id int)")
     connection.execute(f"CREATE INDEX ON {table} (a)")

@@ -113,3 +113,29 @@ def test_the_log_and_the_first_result_print_the_same_for_values_that_only_pass_t
     first = follower.rows
     road.holds(follower)
     assert follower.rows == first
+
+
+def test_settings_by_which_a_text_means_something_else_are_the_subscribers_own(road, connection, own):
+    connection.execute(f"CREATE TABLE {own} (id int PRIMARY KEY, words text, a text[], m money)")
+    connection.execute(f"INSERT INTO {own} VALUES (1, 'the running dogs', NULL, 5), (2, NULL, '{{a}}', 7.5)")
+    asked = {
+        f"SELECT id FROM {own} WHERE words = NULL": {"transform_null_equals": ("on", "off")},
+        f"SELECT id, to_tsvector(words) FROM {own}": {
+            "default_text_search_config": ("pg_catalog.simple", "pg_catalog.english")
+        },
+        f"SELECT id, '{{NULL,x}}'::text[] || a FROM {own}": {"array_nulls": ("on", "off")},
+        f"SELECT id FROM {own} WHERE ('{{NULL,x}}'::text[])[1] IS NULL": {"array_nulls": ("on", "off")},
+        f"SELECT id, to_char(id, 'L9') FROM {own}": {"lc_monetary": ("C", "C.UTF-8")},
+    }
+    followers = [
+        road.good(sql, settings_read={name: value})
+        for sql, settings in asked.items()
+        for name, values in settings.items()
+        for value in values
+    ]
+    assert len({follower.query.template_id for follower in followers}) == len(followers)
+    assert followers[0].rows != followers[1].rows
+    assert followers[2].rows != followers[3].rows
+    connection.execute(f"INSERT INTO {own} VALUES (3, NULL, '{{b}}', 1)")
+    connection.execute(f"UPDATE {own} SET words = 'dogs' WHERE id = 2")
+    road.holds(*followers)

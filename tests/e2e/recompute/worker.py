@@ -16,15 +16,15 @@ from tests.fixtures.readiness import is_ready
 
 
 class WorkerProcess:
-    """One `python -m services.recompute`, with its JVM."""
+    """One `python -m services.recompute`, with its JVM; or another `program` that runs it."""
 
-    def __init__(self, environ: dict[str, str], log: Path) -> None:
+    def __init__(self, environ: dict[str, str], log: Path, program: str = "services.recompute") -> None:
         self.port, self.log = free_port(), log
         self.began_s = time.monotonic()
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIDEWIRE_")}
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "services.recompute"],
+                [sys.executable, "-m", program],
                 stdout=output,
                 stderr=output,
                 env={**inherited, **environ, "TIDEWIRE_HTTP_PORT": str(self.port)},

@@ -1,4 +1,4 @@
-"""The first walk: what is committed comes out of the log, once, in order."""
+"""What is committed comes out of the log, once, in order."""
 
 from proto.streams.changes import Committed, HistoryBegan, RowChanged, Truncated
 from tests.fixtures.capture import CapturedDatabase

@@ -16,7 +16,7 @@ from psycopg import sql
 from proto.pgoutput import PINNED_TEXT_SETTINGS
 from proto.pgoutput.messages import ABSENT, Absent
 from proto.streams.changes import BarrierPassed, RowChanged
-from services.chassis import barrier
+from services.changelog import barrier
 from tests.fixtures.capture import CapturedDatabase
 from tests.fixtures.postgres import VERSIONS, start_postgres
 from tests.integration.capture.literals import BuiltIn, built_in, scalars

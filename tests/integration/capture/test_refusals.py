@@ -22,6 +22,7 @@ from services.devstack.ports import free_port
 from tests.fixtures.capture import CapturedDatabase
 from tests.fixtures.kafka import KafkaBroker, start_kafka
 from tests.fixtures.postgres import VERSIONS, PostgresServer, bin_of, start_postgres
+from tests.fixtures.waiting import wait_until
 
 # The wheels bring no second output plugin; Debian's packages do.
 WITH_OTHER_PLUGIN = next((v for v in VERSIONS if (bin_of(v).parent / "lib" / "test_decoding.so").exists()), None)
@@ -200,20 +201,13 @@ def readiness(port: int) -> tuple[int, str]:
         return 0, str(error)
 
 
-def wait_for(condition: Callable[[], bool], within_s: float, why_not: Callable[[], object]) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, why_not()
-        time.sleep(0.05)
-
-
 def test_capture_waits_for_a_postgres_that_is_not_there_and_says_so(captured_at, tmp_path: Path):
     with start_postgres(tmp_path / "late") as server:
         captured = captured_at(server.dsn)
         server.kill()
         capture = captured.start()
         absent = f"PostgreSQL (host=127.0.0.1 port={server.port}"
-        wait_for(lambda: absent in readiness(capture.port)[1], 30, lambda: readiness(capture.port))
+        wait_until(lambda: absent in readiness(capture.port)[1], lambda: readiness(capture.port), 30)
         # It goes on trying, and goes on saying why it is not ready: not only between two attempts.
         until = time.monotonic() + 4
         while time.monotonic() < until:
@@ -232,7 +226,7 @@ def test_capture_waits_for_a_kafka_that_is_not_there_and_says_so(database: str, 
         broker.kill()
         capture = captured.start()
         absent = f"Kafka at {broker.bootstrap} does not answer"
-        wait_for(lambda: absent in readiness(capture.port)[1], 40, lambda: readiness(capture.port))
+        wait_until(lambda: absent in readiness(capture.port)[1], lambda: readiness(capture.port), 40)
         until = time.monotonic() + 12
         while time.monotonic() < until:
             status, reason = readiness(capture.port)

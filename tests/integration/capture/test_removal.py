@@ -16,7 +16,7 @@ def test_what_is_removed_under_a_running_capture_stays_removed(captured: Capture
     capture = captured.start().wait_ready()
     with captured.connect() as connection:
         connection.execute("CREATE TABLE keyless (a int)")
-        assert connection.execute(LEFT).fetchone() == (33, 3, 1, False, "f")
+        assert connection.execute(LEFT).fetchone() == (33, 6, 1, False, "f")
         removing = [sys.executable, "-m", "services.cli", "uninstall", "--dsn", captured.dsn]
         removed = subprocess.run(removing, capture_output=True, text=True)
         assert (removed.returncode, removed.stderr) == (0, "")

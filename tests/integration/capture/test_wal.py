@@ -1,14 +1,13 @@
 """PostgreSQL keeps no more WAL for capture than capture still needs, however little its own database writes."""
 
 import os
-import time
-from collections.abc import Callable
 
 import psycopg
 import pytest
 
 from tests.fixtures.capture import CapturedDatabase
 from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.waiting import wait_until
 
 MIB = 1 << 20
 NOISE_BYTES = 200 * MIB
@@ -48,13 +47,6 @@ def lag(connection: psycopg.Connection) -> tuple[int, int]:
     ).fetchone()
 
 
-def wait_until(condition: Callable[[], bool], within_s: float, why_not: Callable[[], object]) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, why_not()
-        time.sleep(0.2)
-
-
 @pytest.mark.slow
 def test_a_busy_neighbour_of_an_idle_database_does_not_let_wal_pile_up(
     captured: CapturedDatabase, neighbour: psycopg.Connection
@@ -62,7 +54,7 @@ def test_a_busy_neighbour_of_an_idle_database_does_not_let_wal_pile_up(
     capture = captured.start().wait_ready()
     with captured.connect() as connection:
         make_noise(neighbour)
-        wait_until(lambda: max(lag(connection)) < LAG_LIMIT, 90, lambda: (lag(connection), capture.output()))
+        wait_until(lambda: max(lag(connection)) < LAG_LIMIT, lambda: (lag(connection), capture.output()))
     assert capture.ready()
 
 
@@ -77,7 +69,7 @@ def test_wal_of_an_idle_database_itself_is_let_go(captured: CapturedDatabase):
         connection.execute(
             "SELECT pg_logical_emit_message(false, 'stranger', repeat('x', 900000)) FROM generate_series(1, 40)"
         )
-        wait_until(lambda: max(lag(connection)) < LAG_LIMIT, 90, lambda: (lag(connection), capture.output()))
+        wait_until(lambda: max(lag(connection)) < LAG_LIMIT, lambda: (lag(connection), capture.output()))
 
 
 @pytest.mark.slow
@@ -97,8 +89,8 @@ def test_a_capture_that_only_waits_writes_no_wal_of_its_own(captured: CapturedDa
             """Nothing but the server's own records of running transactions within twenty heartbeats."""
             (before,) = connection.execute("SELECT pg_current_wal_insert_lsn()").fetchone()
             beats = heartbeats()
-            wait_until(lambda: heartbeats() >= beats + 20, 60, capture.output)
+            wait_until(lambda: heartbeats() >= beats + 20, capture.output)
             (written,) = connection.execute("SELECT (pg_current_wal_insert_lsn() - %s)::int8", [before]).fetchone()
             return written < 10_000
 
-        wait_until(is_still, 90, capture.output)
+        wait_until(is_still, capture.output)

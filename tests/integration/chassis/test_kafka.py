@@ -201,7 +201,7 @@ def test_a_committed_offset_that_is_gone_is_an_error_for_a_group_too(section):
     successor.close()
 
 
-def wait_until(reachable, turn):
+def turn_until(reachable, turn):
     deadline = time.monotonic() + 60
     while turn() != reachable and time.monotonic() < deadline:
         continue
@@ -224,13 +224,13 @@ def test_a_killed_broker_loses_nothing_doubles_nothing_and_is_seen_as_unreachabl
             received.extend(message.value() for message in reader.read(500, 0.0))
             return writer.reachable
 
-        assert wait_until(True, turn)
+        assert turn_until(True, turn)
         for _ in range(3):
             broker.kill()
-            assert wait_until(False, turn)
+            assert turn_until(False, turn)
             assert writer.trouble
             broker.restart()
-            assert wait_until(True, turn)
+            assert turn_until(True, turn)
         assert writer.flush(60) == 0
         received += read_values(reader, len(sent) - len(received))
         assert received == sent

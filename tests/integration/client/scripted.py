@@ -28,18 +28,24 @@ class Client:
     def __init__(self, reader, writer, startup):
         self._reader, self.writer, self.startup = reader, writer, startup
         self._framer = Framer()
+        # The table that the described columns are of, the answer to who asks for its primary key, and who asked.
+        self.table, self.primary_key, self.queries = 0, None, []
 
     async def live_message(self):
-        """The next live message; what is asked in between is answered with two columns and no key."""
+        """The next live message; what is asked in between is answered with two columns and the primary key."""
         while True:
             for frame in self._framer.frames():
                 if frame.type in live.FRONTEND_TYPES:
                     return live.decode_from_client(frame)
                 if frame.type == ord("D"):
-                    self.send(described(("id", "name")))
+                    self.send(described(("id", "name"), self.table))
                 if frame.type == ord("S"):
                     self.send(READY)
                 if frame.type == ord("Q"):
+                    self.queries.append(frame.body)
+                    if self.primary_key is not None:
+                        row = struct.pack("!hi", 1, len(self.primary_key)) + self.primary_key
+                        self.send(described(("indkey",)), encode_frame(ord("D"), row))
                     self.send(encode_frame(ord("C"), b"SELECT 0\0") + READY)
             data = await self._reader.read(65536)
             if not data:

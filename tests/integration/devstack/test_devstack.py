@@ -1,12 +1,12 @@
 """The embedded stack as a user meets it: up, crashes, down, and nothing left."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jwt
@@ -21,35 +21,12 @@ from services.devstack.identity import OTHER_USERS
 from services.devstack.ports import free_port
 from services.devstack.postgres import Postgres, wheel_bin
 from services.devstack.settings import PROJECT
+from tests.fixtures.devstack import Devstack
 from tests.fixtures.embedded import Embedded
+from tests.fixtures.http_port import ask, basic
+from tests.fixtures.waiting import wait_until
 
 pytestmark = pytest.mark.slow
-
-
-class Devstack:
-    """The command line over a home of its own."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-
-    def __call__(self, *words: str, **environ: str) -> subprocess.CompletedProcess:
-        environment = {**os.environ, "TIDEWIRE_DEVSTACK_HOME": str(self.home), **environ}
-        command = [sys.executable, "-m", "services.devstack", *words]
-        return subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True)
-
-    @property
-    def endpoints(self) -> dict:
-        return json.loads((self.home / "endpoints.json").read_text())
-
-    @property
-    def supervisor(self) -> int:
-        return json.loads((self.home / "run" / "state.json").read_text())["supervisor"]
-
-    def processes(self) -> set[int]:
-        """Everything that runs for this stack: its supervisor, the parts, and their descendants."""
-        roots = {self.supervisor, *self.endpoints["services"].values()}
-        below = {child.pid for root in roots for child in psutil.Process(root).children(recursive=True)}
-        return roots | below
 
 
 def living(pids: set[int]) -> set[int]:
@@ -59,14 +36,6 @@ def living(pids: set[int]) -> set[int]:
         for pid in pids
         if psutil.pid_exists(pid) and (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z")
     }
-
-
-def eventually(holds, within_s: float = 20.0) -> None:
-    """Wait for something that another process will make true."""
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)
 
 
 def answers(endpoints: dict) -> tuple:
@@ -79,18 +48,6 @@ def answers(endpoints: dict) -> tuple:
     return level, len(brokers), persistence["appendonly"], persistence["appendfsync"]
 
 
-@pytest.fixture(scope="module")
-def devstack(tmp_path_factory):
-    """A stack under a folder that only its owner may enter."""
-    locked = tmp_path_factory.mktemp("locked")
-    locked.chmod(0o700)
-    stack = Devstack(locked / "home")
-    raised = stack("up")
-    assert raised.returncode == 0, raised.stderr
-    yield stack
-    stack("down", "--wipe")
-
-
 def test_every_part_answers_at_its_endpoint(devstack):
     assert answers(devstack.endpoints) == (("logical",), 1, "yes", "always")
 
@@ -100,6 +57,21 @@ def test_the_admin_token_is_signed_for_a_dba(devstack):
     assert jwt.decode(devstack.endpoints["admin_token"], secret, algorithms=["HS256"])["role"] == "dba"
 
 
+def test_the_http_port_knows_the_stack_s_own_user(devstack):
+    """On a port of its own: `gateway_http` is not the health page."""
+    parts = psycopg.conninfo.conninfo_to_dict(devstack.endpoints["postgres"])
+    host, port = devstack.endpoints["gateway_http"].removeprefix("http://").split(":")
+    answer = ask(int(port), "/api/v1/whoami", headers=basic(parts["user"], parts["password"]))
+    assert (host, answer.status, answer.body["service_role"]) == ("127.0.0.1", 200, "system")
+    assert ask(int(port), "/readyz").status == 404
+
+
+def test_the_http_port_takes_the_admin_token(devstack):
+    port = int(devstack.endpoints["gateway_http"].rpartition(":")[2])
+    answer = ask(port, "/api/v1/whoami", headers={"Authorization": f"Bearer {devstack.endpoints['admin_token']}"})
+    assert (answer.status, answer.body["name"], answer.body["service_role"]) == (200, "devstack", "dba")
+
+
 def test_no_other_user_may_read_the_secrets(devstack):
     files = [
         devstack.home / "credentials.json",
@@ -107,6 +79,16 @@ def test_no_other_user_may_read_the_secrets(devstack):
         *devstack.home.glob("data/redis/*.conf"),
     ]
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
+def test_no_other_user_may_read_anything_of_the_stack(devstack):
+    """Data, logs, checkpoints: whatever the parts wrote since they started."""
+    opened = []
+    for path in (devstack.home, *devstack.home.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):  # a segment or a checkpoint that has just been replaced
+            if not path.is_symlink() and path.stat().st_mode & 0o077:
+                opened.append(str(path))
+    assert opened == []
 
 
 def test_a_wrong_password_is_refused(devstack):
@@ -125,17 +107,29 @@ def test_up_again_changes_nothing(devstack):
 def test_a_killed_part_comes_back_under_a_new_process_id(devstack, part):
     before = devstack.endpoints["services"][part]
     os.kill(before, signal.SIGKILL)
-    eventually(lambda: devstack.endpoints["services"][part] != before)
+    wait_until(lambda: devstack.endpoints["services"][part] != before, lambda: devstack.endpoints, 20)
     assert devstack("up").returncode == 0
     row = next(line for line in devstack("status").stdout.splitlines() if line.startswith(part))
     assert row.split()[1:4] == ["ready", str(devstack.endpoints["services"][part]), "1"]
     assert row.endswith("killed by SIGKILL")
 
 
+def test_status_says_why_a_part_is_not_ready_and_the_supervisor_restarts_it(devstack):
+    before = devstack.endpoints["services"]["redis"]
+    os.kill(before, signal.SIGSTOP)
+    stopped = devstack("status")
+    row = next(line for line in stopped.stdout.splitlines() if line.startswith("redis"))
+    assert (stopped.returncode, "not ready: does not answer" in row) == (1, True), stopped.stdout
+    wait_until(lambda: devstack.endpoints["services"]["redis"] != before, lambda: devstack("status").stdout, 60)
+    again = wait_until(lambda: devstack("status").stdout if devstack("status").returncode == 0 else None, "ready")
+    row = next(line for line in again.splitlines() if line.startswith("redis"))
+    assert row.split()[1] == "ready" and row.endswith("s: does not answer")
+
+
 def test_nothing_survives_a_killed_supervisor_and_up_brings_all_back(devstack):
     before, processes = devstack.endpoints, devstack.processes()
     os.kill(devstack.supervisor, signal.SIGKILL)
-    eventually(lambda: not living(processes), within_s=10)
+    wait_until(lambda: not living(processes), lambda: living(processes), 10)
     assert devstack("status").returncode == 1
     assert devstack("up").returncode == 0
     assert {key: devstack.endpoints[key] for key in ("postgres", "kafka", "redis")} == {

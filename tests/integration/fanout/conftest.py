@@ -1,10 +1,9 @@
-"""Fanouts as processes, and both ends of their road: `deltas` and `subscriptions` in, `deliveries` out."""
+"""Fanouts as processes, and both ends of their harness: `deltas` and `subscriptions` in, `deliveries` out."""
 
 import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from uuid import uuid4
@@ -20,17 +19,9 @@ from services.chassis.kafka import Kafka, Writer, ensure_topics
 from services.chassis.kafka.partitions import PartitionsReader
 from services.devstack.home import last_lines
 from services.devstack.ports import free_port
+from tests.fixtures.waiting import wait_until
 
 WITHIN_S = 60.0
-
-
-def wait_until(condition, what):
-    """Look again until it is so; returns what it was."""
-    deadline = time.monotonic() + WITHIN_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.05)
-    return found
 
 
 class Fanout:
@@ -87,7 +78,7 @@ def query_in(partition):
     return partition.to_bytes(8) + os.urandom(8)
 
 
-class Road:
+class FanoutHarness:
     """Writes what recompute and the registry write, and reads what gateways read."""
 
     def __init__(self, section, directory):
@@ -188,7 +179,7 @@ def section(kafka, topic_prefix):
 
 
 @pytest.fixture
-def road(section, tmp_path):
-    made = Road(section, tmp_path)
+def harness(section, tmp_path):
+    made = FanoutHarness(section, tmp_path)
     yield made
     made.end()

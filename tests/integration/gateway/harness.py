@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 from uuid import UUID, uuid4
 
@@ -13,32 +12,27 @@ from proto.tidewire.v1.deliveries_pb2 import Delivery
 from proto.topics import COMMANDS, DELIVERIES, FLOW
 from services.chassis.kafka import Kafka, Reader, Writer, ensure_topics
 from services.devstack.home import last_lines
-from services.devstack.live_client import LiveConnection
 from services.devstack.ports import free_port
+from tests.fixtures.live_client import LiveConnection
 from tests.fixtures.readiness import is_ready
+from tests.fixtures.sealing import SEALED
+from tests.fixtures.waiting import wait_until
 
 WITHIN_S = 60.0
 
 
-def wait_until(condition, what):
-    """Look again until it is so; returns what it was."""
-    deadline = time.monotonic() + WITHIN_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.02)
-    return found
-
-
 class GatewayProcess:
-    def __init__(self, stage, directory, settings):
+    def __init__(self, harness, directory, settings):
         self.port, self._http = free_port(), free_port()
         self._log = directory / f"gateway_{uuid4().hex[:6]}.log"
-        self._dsn = stage.dsn
+        self._dsn = harness.dsn
         environ = {name: value for name, value in os.environ.items() if not name.startswith("TIDEWIRE_")} | {
-            "TIDEWIRE_POSTGRES_DSN": stage.dsn,
-            "TIDEWIRE_KAFKA_BOOTSTRAP": stage.section.bootstrap,
-            "TIDEWIRE_KAFKA_TOPIC_PREFIX": stage.section.topic_prefix,
-            "TIDEWIRE_REDIS_URL": stage.redis_url,
+            "TIDEWIRE_POSTGRES_DSN": harness.dsn,
+            "TIDEWIRE_POSTGRES_SUPERUSERS_SUBSCRIBE": "true",
+            "TIDEWIRE_KAFKA_BOOTSTRAP": harness.section.bootstrap,
+            "TIDEWIRE_KAFKA_TOPIC_PREFIX": harness.section.topic_prefix,
+            "TIDEWIRE_REDIS_URL": harness.redis_url,
+            **SEALED,
             "TIDEWIRE_GATEWAY_PORT": str(self.port),
             "TIDEWIRE_HTTP_PORT": str(self._http),
             **settings,
@@ -47,6 +41,10 @@ class GatewayProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "services.gateway"], stdout=output, stderr=output, env=environ
             )
+
+    @property
+    def pid(self):
+        return self._process.pid
 
     def wait_ready(self):
         wait_until(self._ready, self.tail)
@@ -79,7 +77,7 @@ class GatewayProcess:
         return is_ready(self._http)
 
 
-class Stage:
+class GatewayHarness:
     def __init__(self, dsn, kafka, prefix, redis_url, directory):
         self.dsn, self.redis_url, self._directory = dsn, redis_url, directory
         self.section = Kafka(bootstrap=kafka, topic_prefix=prefix)

@@ -3,36 +3,45 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from uuid import UUID
 
 import psycopg
 import structlog
 import uvloop
 
 from proto.pgwire.conversation import Traffic
-from proto.pgwire.live import FromClient
 from services.devstack.ports import free_port
-from services.gateway.core.identity import Identity
-from services.gateway.inbound.pgwire import PgPort
-from services.gateway.inbound.server import server_of
-from services.gateway.inbound.session import Session
-from services.gateway.inbound.tls import certificate_of
+from services.gateway.core.bounds import SubscribeLimits
+from services.gateway.core.encoders.binary import BinaryEncoder
+from services.gateway.core.encoders.partial_rows import PartialRowRule
+from services.gateway.core.principal import Principal
+from services.gateway.core.requests import SubscribeRequest
+from services.gateway.errors import Refusal, SubscribeRefused
+from services.gateway.inbound.certificate import certificate_of
+from services.gateway.inbound.pg_port.binary_door import BinaryDoorParts
+from services.gateway.inbound.pg_port.listener import PgPort
+from services.gateway.inbound.pg_port.session import PgSession
+from services.gateway.outbound.upstream import upstream_of
 from services.gateway.settings import Gateway
 
 
 class Recorder:
-    """Stands where Live stands: each message with who sent it, after his settings were read."""
+    """Stands where delivery and subscribing stand: each request with who sent it, after the settings were read."""
 
     def __init__(self, names: tuple[str, ...] = ()) -> None:
         self.names = names
-        self.received: list[tuple[FromClient, Identity]] = []
-        self.outlets: dict[str, Session] = {}
+        self.received: list[tuple[SubscribeRequest, Principal]] = []
+        self.outlets: dict[str, PgSession] = {}
         self.wants_lsn: dict[str, bool] = {}
         self.closed: list[str] = []
+        self.refused: list[str] = []
+        self.unsubscribed: list[UUID] = []
+        self.ended: list[str] = []
         self.drains = 0
         self.arrived = threading.Condition()
 
-    def open(self, connection_id: str, outlet: Session, *, wants_lsn: bool) -> None:
-        self.outlets[connection_id], self.wants_lsn[connection_id] = outlet, wants_lsn
+    def open(self, connection_id: str, outlet: PgSession) -> None:
+        self.outlets[connection_id] = outlet
 
     def close(self, connection_id: str) -> None:
         with self.arrived:
@@ -42,17 +51,39 @@ class Recorder:
     def drained(self, connection_id: str) -> None:
         self.drains += 1
 
-    async def receive(self, message: FromClient, client: Session) -> None:
-        identity = await client.settled(self.names)
+    async def subscribe(
+        self, request: SubscribeRequest, session: PgSession, encoder: BinaryEncoder, place: int
+    ) -> None:
+        self.wants_lsn[session.connection_id] = encoder.wants_lsn
+        try:
+            principal = (await session.proven(self.names)).principal
+        except SubscribeRefused as refusal:
+            with self.arrived:
+                self.refused.append(refusal.message)
+                self.arrived.notify_all()
+            return
         with self.arrived:
-            self.received.append((message, identity))
+            self.received.append((request, principal))
+            self.arrived.notify_all()
+
+    async def reprove(self, session: PgSession) -> bool:
+        return True
+
+    def unsubscribe(self, subscription_id: UUID, connection_id: str) -> None:
+        with self.arrived:
+            self.unsubscribed.append(subscription_id)
+            self.arrived.notify_all()
+
+    def end_all(self, connection_id: str, refusal: Refusal) -> None:
+        with self.arrived:
+            self.ended.append(refusal.message)
             self.arrived.notify_all()
 
     def wait(self, condition: Callable[["Recorder"], bool], within_s: float = 30.0) -> None:
         with self.arrived:
-            assert self.arrived.wait_for(lambda: condition(self), within_s), self.received
+            assert self.arrived.wait_for(lambda: condition(self), within_s), f"{len(self.received)} received"
 
-    def last(self, count: int) -> Identity:
+    def last(self, count: int) -> Principal:
         """Who sent the count-th message."""
         self.wait(lambda recorder: len(recorder.received) >= count)
         return self.received[count - 1][1]
@@ -104,9 +135,15 @@ class RunningPort:
         log = structlog.wrap_logger(None, processors=[_said(self._ready)], wrapper_class=structlog.BoundLogger)
         port = PgPort(
             self._settings,
-            server_of(self._dsn),
+            upstream_of(self._dsn),
             certificate_of(self._settings),
-            live=self.recorder,
+            binary_door=BinaryDoorParts(
+                delivery=self.recorder,
+                subscribing=self.recorder,
+                rule=PartialRowRule(),
+                limits=SubscribeLimits(subscribes_per_s=10_000, subscribes_under_way=10_000, messages_per_s=10_000),
+                on_refused=lambda: None,
+            ),
             traffic=Traffic(),
             log=log,
         )

@@ -75,11 +75,10 @@ def test_a_subscribe_between_parse_and_sync_disturbs_neither(port):
     with WireClient(port.dsn) as client:
         client.query("SET bytea_output = escape")
         client.send(PARSE, ASK, BIND)
-        # Nothing can be read here: what was known before counts.
-        assert port.recorder.last(1).text_settings.bytea_output == "hex"
+        # Nothing can be asked here: both wait for the Sync.
         client.send(EXECUTE, ASK, SYNC)
         assert kinds(client.frames_to_ready()) == "12DCZ"
-        port.recorder.last(2)
+        assert {port.recorder.last(n).text_settings.bytea_output for n in (1, 2)} == {"escape"}
 
 
 def test_the_unnamed_statement_outlives_a_subscribe(port):
@@ -96,7 +95,8 @@ def test_a_failed_transaction_stays_as_it_was(port):
     with WireClient(port.dsn) as client:
         assert client.query("BEGIN; SELECT 1/0")[-1] == Frame(ord("Z"), b"E")
         client.send(ASK)
-        port.recorder.last(1)
+        port.recorder.wait(lambda recorder: recorder.refused)
+        assert "ROLLBACK and subscribe again" in port.recorder.refused[0]
         assert client.query("ROLLBACK")[-1] == Frame(ord("Z"), b"I")
 
 
@@ -222,7 +222,7 @@ def test_a_client_that_leaves_is_told_to_the_rest(port):
     port.recorder.wait(lambda recorder: len(recorder.closed) == 1)
     with WireClient(port.dsn) as other:
         other.send(Unsubscribe(NO_SUBSCRIPTION))
-        port.recorder.last(2)
+        port.recorder.wait(lambda recorder: recorder.unsubscribed)
         other.send(("X", b""))
         assert other.frame() is None
     port.recorder.wait(lambda recorder: len(recorder.closed) == 2)

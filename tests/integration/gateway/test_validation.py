@@ -7,11 +7,13 @@ import time
 import psycopg
 import pytest
 
-from proto.pgwire.live import Subscribe
 from services.chassis.postgres import Postgres
-from services.gateway.core.identity import Identity
+from services.gateway.core.encoders.binary import WITHOUT_SUBSCRIPTION
+from services.gateway.core.principal import Backend, Principal
+from services.gateway.core.requests import SubscribeRequest
 from services.gateway.errors import SubscribeRefused
 from services.gateway.outbound.checks import Checks
+from services.gateway.outbound.roles import Roles
 from services.gateway.outbound.validation import Validation
 
 NAME = f"validation_{os.getpid()}"
@@ -49,24 +51,24 @@ def dsn(postgres_server):
 
 @pytest.fixture(scope="module")
 def validation(dsn):
-    made = Validation(Postgres(dsn=dsn), statement_timeout_ms=60_000)
+    made = Validation(Postgres(dsn=dsn, superusers_subscribe=True), statement_timeout_ms=60_000)
     yield made
     made.close()
 
 
 def client(**settings):
     given = {"search_path": "public", **settings}
-    return Identity("c", CLIENT, NAME, given, frozenset(given) - {"app.t"})
+    return Principal("c", CLIENT, NAME, given, frozenset(given) - {"app.t"}, login=CLIENT)
 
 
 def check(validation, sql, filter=None, parameters=(), **settings):
-    return validation.check(Subscribe(query=sql, parameters=parameters, filter=filter), client(**settings))
+    return validation.check(SubscribeRequest(query=sql, parameters=parameters, filter=filter), client(**settings))
 
 
 def words(validation, sql, filter=None):
     with pytest.raises(SubscribeRefused) as refusal:
         check(validation, sql, filter)
-    return refusal.value.numbered, refusal.value.message
+    return refusal.value.code not in WITHOUT_SUBSCRIPTION, refusal.value.message
 
 
 def names(checked):
@@ -100,6 +102,12 @@ def test_settings_that_the_query_or_a_policy_reads_are_told_as_far_as_they_are_k
         check(validation, "SELECT * FROM orders", "id > 5 OR current_setting('app.t', true) = '1'").settings_read == {}
     )
     assert check(validation, "SELECT current_setting('search_path')").settings_read == {"search_path": "public"}
+
+
+def test_settings_by_which_the_text_means_something_else_are_always_told(validation):
+    own = {"transform_null_equals": "on", "lc_monetary": "C", "default_text_search_config": "pg_catalog.simple"}
+    assert check(validation, "SELECT id FROM orders", **own).settings_read == own
+    assert check(validation, "SELECT current_setting('lc_monetary')", **own).settings_read == own
 
 
 @pytest.mark.parametrize(
@@ -148,11 +156,11 @@ def test_a_refusal_leaves_the_connection_good_and_its_role_our_own(validation):
 
 async def test_a_storm_of_alike_subscribes_is_a_few_checks(dsn):
     """Those who share a check came before it began; a refusal is shared as well."""
-    counted = Counted(Postgres(dsn=dsn), statement_timeout_ms=60_000)
+    counted = Counted(Postgres(dsn=dsn, superusers_subscribe=True), statement_timeout_ms=60_000)
     checks = Checks(counted)
-    alike = [checks.check(Subscribe("SELECT id FROM orders"), client()) for _ in range(300)]
-    others = [checks.check(Subscribe("SELECT id FROM orders", filter=f"id > {n}"), client()) for n in range(5)]
-    refused = [checks.check(Subscribe("SELECT id FROM nowhere"), client()) for _ in range(50)]
+    alike = [checks.check(SubscribeRequest("SELECT id FROM orders"), client()) for _ in range(300)]
+    others = [checks.check(SubscribeRequest("SELECT id FROM orders", filter=f"id > {n}"), client()) for n in range(5)]
+    refused = [checks.check(SubscribeRequest("SELECT id FROM nowhere"), client()) for _ in range(50)]
     answers = await asyncio.gather(*alike, *others, *refused, return_exceptions=True)
     assert {answer.tables for answer in answers[:305]} == {1}
     assert {str(answer) for answer in answers[305:]} == {"Execution error: table 'nowhere' does not exist"}
@@ -177,3 +185,42 @@ def test_a_locked_table_holds_up_nobody_for_long(validation, dsn):
             check(validation, "SELECT id FROM mine.orders")
         assert time.monotonic() - began_s < 10
     assert check(validation, "SELECT id FROM mine.orders").tables == 1
+
+
+def end_all_sessions(dsn):
+    """As a PostgreSQL that was killed and came back has."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+
+async def test_checking_connections_that_died_while_idle_are_replaced(dsn):
+    made = Validation(Postgres(dsn=dsn, superusers_subscribe=True), statement_timeout_ms=60_000)
+    checks, roles = Checks(made), Roles(Postgres(dsn=dsn, superusers_subscribe=True))
+    for _ in range(3):
+        assert (await checks.check(SubscribeRequest("SELECT id FROM orders"), client())).tables == 1
+        assert await roles.temporaries(Backend(pid=0, user="nobody")) is None
+        assert (await roles.standing(CLIENT)).is_superuser is False
+        assert await checks.captured() is None
+        end_all_sessions(dsn)
+        roles._known.clear()
+    roles.close()
+    made.close()
+
+
+async def test_a_check_whose_connection_is_ended_under_it_is_tried_again(dsn):
+    class Ended(Validation):
+        times = 0
+
+        def _examine(self, inside, request, client):
+            Ended.times += 1
+            if Ended.times == 1:
+                end_all_sessions(dsn)
+            return super()._examine(inside, request, client)
+
+    made = Ended(Postgres(dsn=dsn, superusers_subscribe=True), statement_timeout_ms=60_000)
+    assert (await Checks(made).check(SubscribeRequest("SELECT id FROM orders"), client())).tables == 1
+    assert Ended.times == 2
+    made.close()

@@ -7,12 +7,12 @@ import msgspec
 
 from services.chassis.postgres import Postgres
 from services.recompute.core.catalog import Column, Table
-from services.recompute.core.changed import NOTHING
-from services.recompute.inbound.copying import FORMAT, CopiedTable, Copying
-from services.recompute.loads import cached
-from services.recompute.outbound.evaluation import Evaluation
-from services.recompute.outbound.replica import schema_text
-from services.recompute.outbound.session import Spark
+from services.recompute.core.row_changes import NOTHING
+from services.recompute.flow.tables.table_loader import cached
+from services.recompute.outbound.postgres.table_copy import FORMAT, CopiedTable, TableCopy
+from services.recompute.outbound.spark.base_table import schema_text
+from services.recompute.outbound.spark.evaluation import Evaluation
+from services.recompute.outbound.spark.session import Spark
 from tests.integration.recompute.evaluation.tables import INT4, INT8, TEXT, full, row_local
 
 SUM = "SELECT 0 AS q, CAST(NULL AS BIGINT) AS ord, array(CAST(sum(c1) AS STRING)) AS r FROM ⟦t:{oid}⟧"
@@ -41,7 +41,7 @@ def main(master, dsn, oid):
         columns = (Column("id", INT4), Column("amount", INT4), Column("name", TEXT))
         table = Table(oid=oid, schema="public", name="things", columns=columns, key=(0,))
         spark.session.dataSource.register(CopiedTable)
-        with Copying(Postgres(dsn=dsn), part_bytes=1 << 17).open(table) as (opened, _connection):
+        with TableCopy(Postgres(dsn=dsn), part_bytes=1 << 17).open(table) as (opened, _connection):
             reading = spark.session.read.format(FORMAT).schema(schema_text(table))
             token = msgspec.json.encode(opened.ticket).decode()
             frame, rows = cached(spark.session, reading.option("token", token).load())

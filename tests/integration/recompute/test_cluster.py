@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pyspark
 import pytest
 
 from services.devstack.ports import free_port
+from tests.fixtures.waiting import wait_until
 
 SPARK = Path(pyspark.__file__).parent
 WITHIN_S = 120.0
@@ -36,15 +36,10 @@ def spark_process(folder, name, *arguments):
             process.wait(WITHIN_S)
 
 
-def wait_for_port(port, process):
-    deadline = time.monotonic() + WITHIN_S
-    while time.monotonic() < deadline:
-        assert process.poll() is None, "the master ended"
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise TimeoutError("the master does not answer")
+def answers(port, process):
+    assert process.poll() is None, "the master ended"
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture
@@ -54,7 +49,8 @@ def master_url(tmp_path):
     network = ("--host", "127.0.0.1", "--webui-port", "0")
     with ExitStack() as stack:
         master = ("org.apache.spark.deploy.master.Master", *network, "--port", str(port))
-        wait_for_port(port, stack.enter_context(spark_process(tmp_path, "master", *master)))
+        process = stack.enter_context(spark_process(tmp_path, "master", *master))
+        wait_until(lambda: answers(port, process), "the master answers", WITHIN_S)
         size = ("--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path / "work"))
         worker = ("org.apache.spark.deploy.worker.Worker", *network, *size, url)
         stack.enter_context(spark_process(tmp_path, "worker", *worker))

@@ -13,22 +13,16 @@ from proto.tidewire.v1.commands_pb2 import Command, Owner, Renew, Subscribe, Uns
 from proto.topics import COMMANDS, FLOW, QUERIES, SUBSCRIPTIONS
 from services.chassis.kafka import Kafka, Writer, ensure_topics
 from services.chassis.kafka.partitions import PartitionsReader
+from services.chassis.seal import Seal
 from services.devstack.home import last_lines
 from services.devstack.ports import free_port
 from services.registry.core.identity import ID_BYTES
 from services.registry.outbound.compacted import latest
 from tests.fixtures.readiness import is_ready
+from tests.fixtures.sealing import SEAL, SEALED
+from tests.fixtures.waiting import wait_until
 
 WITHIN_S = 90.0
-
-
-def wait_until(condition, what):
-    """Look again until it is so; returns what it was."""
-    deadline = time.monotonic() + WITHIN_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what() if callable(what) else what
-        time.sleep(0.1)
-    return found
 
 
 class RegistryProcess:
@@ -37,6 +31,7 @@ class RegistryProcess:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("TIDEWIRE_")} | {
             "TIDEWIRE_KAFKA_BOOTSTRAP": section.bootstrap,
             "TIDEWIRE_KAFKA_TOPIC_PREFIX": section.topic_prefix,
+            **SEALED,
             "TIDEWIRE_HTTP_PORT": str(self._port),
             "TIDEWIRE_REGISTRY_SESSION_TIMEOUT_S": "6",
             **{f"TIDEWIRE_REGISTRY_{name.upper()}": str(value) for name, value in settings.items()},
@@ -101,7 +96,16 @@ class Gateway:
 
     def send(self, **body):
         command = Command(command_id=uuid4().bytes, gateway_id=self._id, sent_us=time.time_ns() // 1000, **body)
-        self._writer.send(command.SerializeToString())
+        self._writer.send(SEAL.sealed(COMMANDS, command))
+
+    def forge(self, sql, *, role):
+        """A subscribe with a seal of another key, as somebody who can write to the topic might send it."""
+        body = Subscribe(
+            subscription_id=uuid4().bytes, sql=sql, owner=Owner(role=role, connection_id="x"), lease_ms=600_000
+        )
+        command = Command(command_id=uuid4().bytes, gateway_id=self._id, sent_us=time.time_ns() // 1000, subscribe=body)
+        self._writer.send(Seal(key="not the key of this stack, but as long").sealed(COMMANDS, command))
+        return body.subscription_id
 
     def flush(self):
         self._writer.flush(WITHIN_S)

@@ -1,7 +1,7 @@
 """The registry on a real broker: batches, restarts, hand-overs, leases."""
 
 from proto.topics import QUERIES, SUBSCRIPTIONS
-from tests.integration.registry.conftest import wait_until
+from tests.fixtures.waiting import wait_until
 
 
 def crowd(gateway, count, queries=20):
@@ -82,3 +82,13 @@ def test_the_subscriptions_of_a_gateway_that_died_end_and_it_is_told(bench):
     (told,) = wait_until(ended, registry.tail)
     assert told.message == "Subscription ended: its lease was not renewed"
     bench.wait_for_subscriptions([kept])
+
+
+def test_commands_without_the_seal_are_dropped_and_counted(bench):
+    registry, gateway = bench.registry().wait_ready(), bench.gateway()
+    forged = gateway.forge("SELECT a FROM t", role="postgres")
+    good = gateway.subscribe("SELECT a FROM t")
+    gateway.flush()
+    bench.wait_for_subscriptions([good])
+    assert forged not in bench.subscriptions()
+    assert "command_dropped" in registry.tail()

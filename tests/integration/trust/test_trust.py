@@ -4,10 +4,13 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from psycopg.pq import TransactionStatus
 
-from services.chassis.parsed import keep_out_of_the_server_log, set_local
-from services.chassis.refusal import Refused
-from services.chassis.trust import examine
+from services.chassis.postgres import Postgres
+from services.sqlguard.entrance import Deadlines, entered
+from services.sqlguard.refusal import Refused
+from services.sqlguard.runners import Runners, Subscriber
+from services.sqlguard.trust import examine
 
 EVIL = """
 DO $$ BEGIN CREATE ROLE mallory; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
@@ -18,7 +21,21 @@ CREATE TABLE item (id int PRIMARY KEY);
 CREATE FUNCTION plain(int) RETURNS int IMMUTABLE LANGUAGE sql SET search_path = pg_catalog AS 'SELECT $1';
 CREATE FUNCTION swayed(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN helped($1); END';
 CREATE FUNCTION bound(i int) RETURNS int IMMUTABLE LANGUAGE sql RETURN i + 1;
+CREATE FUNCTION twice(int) RETURNS int LANGUAGE sql AS 'select $1 * 2';
+CREATE FUNCTION thrice(n int, m int DEFAULT 0) RETURNS int LANGUAGE sql AS $$ SELECT thrice.n + twice(n) + m; $$;
+CREATE FUNCTION items() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM item';
+CREATE FUNCTION listed(lowest int) RETURNS SETOF int LANGUAGE sql AS 'SELECT id FROM item WHERE id >= lowest';
+CREATE FUNCTION written() RETURNS int LANGUAGE sql AS 'INSERT INTO item VALUES (1) RETURNING id';
+CREATE SEQUENCE numbers;
+CREATE FUNCTION counted() RETURNS bigint LANGUAGE sql AS 'SELECT nextval(''numbers'')';
+CREATE FUNCTION hidden() RETURNS bigint LANGUAGE sql AS 'SELECT counted()';
+CREATE FUNCTION loops(int) RETURNS int LANGUAGE sql AS 'SELECT $1';
+CREATE OR REPLACE FUNCTION loops(int) RETURNS int LANGUAGE sql AS 'SELECT loops($1)';
+CREATE FUNCTION two(int) RETURNS int LANGUAGE sql AS 'SELECT 1; SELECT 2';
+CREATE FUNCTION procedural() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 1; END';
+CREATE FUNCTION definer() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1';
 SET ROLE mallory;
+CREATE FUNCTION lair.quiet(int) RETURNS int LANGUAGE sql AS 'SELECT $1';
 CREATE FUNCTION lair.evil(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS
     $$ BEGIN PERFORM set_config('lair.was', 'here', false); SET ROLE NONE; RETURN $1; END $$;
 CREATE FUNCTION lair.evil(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT lair.evil($1)';
@@ -50,25 +67,32 @@ RESET ROLE;
 
 
 @pytest.fixture(scope="module")
-def evil(postgres_server) -> Iterator[psycopg.Connection]:
+def evil(postgres_server) -> Iterator[Runners]:
     dsn = postgres_server.create_database("trust")
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(EVIL)
-        yield connection
+    runners = Runners(Postgres(dsn=dsn, superusers_subscribe=True), application_name="trust")
+    yield runners
+    runners.close()
     postgres_server.drop_database("trust")
 
 
-def examined(connection: psycopg.Connection, sql: str, *, path: str = "public", trusted: tuple[str, ...] = ()) -> None:
-    connection.execute("BEGIN READ ONLY")
-    try:
-        set_local(connection, {"role": "mallory", "search_path": path})
-        examine(connection, sql, trusted_owners=trusted)
-        kept = connection.execute("SELECT current_user, pg_catalog.current_setting('search_path')").fetchone()
-        assert kept == ("mallory", path)
-    finally:
-        connection.execute("ROLLBACK")
-        # Nothing of it was run.
-        assert connection.execute("SELECT current_setting('lair.was', true)").fetchone()[0] in (None, "")
+def examined(
+    runners: Runners, sql: str, *, path: str = "public", trusted: tuple[str, ...] = (), role: str = "mallory"
+) -> None:
+    with (
+        runners.borrowed(Subscriber(role, role)) as runner,
+        entered(runner, role, Deadlines(10_000, 5_000)) as inside,
+    ):
+        inside.set({"search_path": path})
+        try:
+            examine(inside, sql, trusted_owners=trusted)
+            kept = inside.ask("SELECT current_user::text, current_setting('search_path')", columns=2)
+            assert kept == [(role.encode(), path.encode())]
+        finally:
+            # Nothing of it was run.
+            if runner.connection.info.transaction_status == TransactionStatus.INTRANS:
+                assert inside.ask("SELECT current_setting('lair.was', true)", columns=1)[0][0] in (None, b"")
 
 
 @pytest.mark.parametrize(
@@ -163,13 +187,35 @@ def test_functions_that_run_what_a_text_names_are_refused(evil, sql):
         "SELECT * FROM lair.paired WHERE ps = '{\"(1,2)\"}'",
     ],
 )
-def test_a_literal_whose_type_checks_it_by_untrusted_code_is_not_even_read(evil, sql):
+def test_a_superuser_s_literal_whose_type_checks_it_by_untrusted_code_is_not_even_read(evil, sql):
     with pytest.raises(Refused, match=r"domain lair\.odd checks its values by a function of mallory"):
-        examined(evil, sql)
+        examined(evil, sql, role="postgres")
 
 
 def test_other_statements_are_read_though_there_is_such_a_type(evil):
     examined(evil, "SELECT 'pairing', id FROM item")
+    examined(evil, "SELECT 'pairing', id FROM item", role="postgres")
+
+
+def test_names_that_somebody_gives_to_his_types_keep_nobody_else_from_subscribing(postgres_server, evil):
+    with psycopg.connect(postgres_server.dsn_of("trust"), autocommit=True) as mallory:
+        mallory.execute(
+            "SET ROLE mallory; CREATE FUNCTION pg_temp.f(int) RETURNS boolean LANGUAGE sql AS 'SELECT true'"
+        )
+        mallory.execute("CREATE DOMAIN pg_temp.dom AS int CHECK (pg_temp.f(VALUE))")
+        mallory.execute('CREATE TEMP TABLE "select" (d pg_temp.dom); CREATE TABLE lair.item (d lair.odd)')
+        examined(evil, "SELECT id FROM public.item", role="alice")
+        mallory.execute("DROP TABLE lair.item")
+        examined(evil, "SELECT id FROM public.item", role="postgres")
+
+
+def test_places_in_a_long_text_are_no_objects(postgres_server, evil):
+    """Where a constant stands in the text is a number like an oid."""
+    with psycopg.connect(postgres_server.dsn_of("trust"), autocommit=True) as admin:
+        (oid,) = admin.execute("SELECT 'lair.evil(int)'::regprocedure::oid::int").fetchone()
+    sql = "SELECT id FROM item WHERE id IN (" + ", ".join(["1"] * (oid // 3 + 2000)) + ")"
+    assert len(sql) > oid
+    examined(evil, sql)
 
 
 def test_a_name_cannot_hide_what_stands_behind_it(evil):
@@ -178,9 +224,25 @@ def test_a_name_cannot_hide_what_stands_behind_it(evil):
         examined(evil, f'SELECT lair.evil(1) AS "{strange[:60]}", id AS "{"}" * 60}" FROM item AS "{"{" * 63}"')
 
 
-def test_trees_are_told_to_us_alone_if_the_server_lets_us(postgres_server, evil):
-    assert keep_out_of_the_server_log(evil) is True
-    evil.execute("RESET log_min_messages")
-    evil.execute("SET ROLE mallory")
-    assert keep_out_of_the_server_log(evil) is False
-    evil.execute("RESET ROLE")
+def test_trees_are_told_to_us_and_not_to_the_server_s_log(postgres_server, evil):
+    examined(evil, "SELECT 'in nobody''s log', id FROM item")
+    with evil.borrowed(Subscriber("mallory", "mallory")) as runner:
+        assert runner.connection.execute("SHOW log_min_messages").fetchone() == ("fatal",)
+
+
+@pytest.mark.parametrize("call", ["twice(1)", "thrice(1)", "thrice(m => 2, n => 1)", "items()", "listed(1)"])
+def test_a_function_in_sql_that_nobody_declared_is_judged_by_its_body(evil, call):
+    examined(evil, f"SELECT {call}", role="postgres")
+
+
+@pytest.mark.parametrize(
+    "call", ["written()", "counted()", "hidden()", "loops(1)", "two(1)", "procedural()", "definer()"]
+)
+def test_a_function_whose_body_may_have_effects_is_refused_and_told_what_to_declare(evil, call):
+    with pytest.raises(Refused, match=r"(has effects|ALTER FUNCTION public\.\w+\(\w*\) STABLE)"):
+        examined(evil, f"SELECT {call}", role="postgres")
+
+
+def test_a_body_of_somebody_untrusted_is_not_read(evil):
+    with pytest.raises(Refused, match="owned by mallory"):
+        examined(evil, "SELECT lair.quiet(1)")

@@ -7,12 +7,12 @@ import psycopg
 from msgspec import Struct
 
 from proto.pgoutput.decoder import decode
-from proto.pgoutput.messages import Commit, Delete, Insert, LogicalMessage, Relation, Truncate, Update
+from proto.pgoutput.messages import Commit, Delete, Insert, Relation, Truncate, Update
 from services.capture.outbound import watch
 
 
 class Transaction(Struct):
-    """A committed transaction: `rows` as (operation, table), `marks` as the JSON of tidewire.ddl."""
+    """A committed transaction: `rows` as (operation, table), `marks` as the JSON of DDL marks."""
 
     xid: int
     rows: list[tuple[str, str]]
@@ -43,12 +43,12 @@ class Stream:
             match decode(bytes(data)):
                 case Relation(oid=oid, schema=schema, name=name):
                     self._names[oid] = f"{schema}.{name}"
+                case Insert(relation=oid, after=(_, kind, content)) if self._names[oid] == "_tidewire.marks":
+                    current.marks += [json.loads(content)] if kind == b"ddl" else []
                 case Insert() | Update() | Delete() as change:
                     current.rows.append((type(change).__name__.lower(), self._names[change.relation]))
                 case Truncate(relations=relations):
                     current.rows += [("truncate", self._names[oid]) for oid in relations]
-                case LogicalMessage(prefix="tidewire.ddl", content=content):
-                    current.marks.append(json.loads(content))
                 case Commit():
                     current.rows = [row for row in current.rows if not row[1].startswith("_tidewire.")]
                     yield current

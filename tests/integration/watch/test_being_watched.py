@@ -81,3 +81,7 @@ def test_no_index_of_the_user_is_bound_by_us_and_one_that_he_bound_may_go(server
         "update t set b = b",
     ):
         watched.execute(command)
+    bound = "select count(*) from pg_index where indrelid = 't'::regclass and indisreplident"
+    identity = "select relreplident from pg_class where oid = 't'::regclass"
+    assert watched.execute(bound).fetchone()[0] == 0
+    assert watched.execute(identity).fetchone()[0] != "i"

@@ -118,5 +118,6 @@ def test_a_table_can_become_unlogged_while_others_hold_what_they_made(watched, c
         connect(dsn).execute(f"begin; create table held_{number} (a int)")
     watched.execute("alter table swept set unlogged")
     watched.execute("alter table fresh set unlogged")
-    kept = watched.execute("select relname::text from pg_class where relpersistence = 'u' and relkind = 'r' order by 1")
+    unlogged = "relpersistence = 'u' and relkind = 'r' and relnamespace = 'public'::regnamespace"
+    kept = watched.execute(f"select relname::text from pg_class where {unlogged} order by 1")
     assert kept.fetchall() == [("fresh",), ("swept",)]

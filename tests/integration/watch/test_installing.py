@@ -8,7 +8,7 @@ import pytest
 from psycopg import conninfo
 
 from services.capture.outbound import watch
-from services.capture.outbound.watch_errors import MissingPrivilege, WalLevelNotLogical
+from services.capture.outbound.watch_errors import MissingPrivilege, Uninstalled, WalLevelNotLogical
 from tests.fixtures.postgres import start_postgres
 from tests.integration.watch.stream import Stream
 
@@ -67,6 +67,21 @@ def test_installing_at_once_and_again_changes_nothing_more(plain, dsn_of):
     stream = Stream(plain)
     again = watch.install(plain)
     assert (outcomes, again.pending, stream.read()) == ([watch.Mode.STRICT] * 4, 0, [])
+
+
+def test_who_waits_while_another_uninstalls_finds_it_uninstalled(watched, connect, dsn_of):
+    remover, installer = connect(dsn_of(watched)), connect(dsn_of(watched))
+    remover.execute("begin")
+    remover.execute(watch.INSTALL_LOCK)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(watch.install, installer, 20_000, only_again=True)
+        blocked = "select count(*) from pg_locks where pid = %s and not granted"
+        while watched.execute(blocked, [installer.info.backend_pid]).fetchone() == (0,):
+            assert not waiting.done()
+        remover.execute("drop schema _tidewire cascade")
+        remover.execute("commit")
+        with pytest.raises(Uninstalled):
+            waiting.result(30)
 
 
 def test_an_older_installation_is_upgraded_in_place(watched):
@@ -165,7 +180,7 @@ def test_what_a_superuser_installed_a_lesser_role_keeps_running(watched, connect
     watched.execute(f"create role {name} login password 'x'")
     watched.execute(GRANTS.format(role=name, database=watched.info.dbname))
     lesser = connect(dsn_of(watched, user=name, password="x"))
-    watched.execute("set tidewire.inside = 'on'")
+    watched.execute("alter event trigger tidewire_command_ended disable")
     watched.execute("create table unseen_by_the_trigger (a int)")
     installed = watch.install(lesser)
     left = uncovered(watched)

@@ -167,4 +167,4 @@ def test_a_barrier_arrives(watched):
         "select data from pg_logical_slot_get_binary_changes(current_database(), null, null, 'proto_version', '1', "
         "'messages', 'true', 'publication_names', 'tidewire')"
     )
-    assert any(b"tidewire.barrier\0" in bytes(data) and b"here" in bytes(data) for (data,) in rows)
+    assert any(b"barrier" in bytes(data) and b"here" in bytes(data) for (data,) in rows)

@@ -17,15 +17,23 @@ START = Position(Lsn(100), Seq(1))
 FENCE = HEADER.fence(Fence(history_lsn=100, history_seq=1, begins_history=True), START).SerializeToString()
 
 
-def written(transactions: list[wal.Transaction], cuts: set[int], *, start: Position = START, from_lsn: int = 100):
+def written(
+    transactions: list[wal.Transaction],
+    cuts: set[int],
+    *,
+    start: Position = START,
+    from_lsn: int = 100,
+    header: Header = HEADER,
+    record_bytes: int = 120,
+):
     """The records of a capture that cuts behind these messages and at the end."""
     assembly, records = Assembly(start, row_limit_bytes=1 << 20), []
     for number, message in enumerate(wal.Walsender(transactions, from_lsn).more()):
         assembly.add(message)
         if number in cuts and (cut := assembly.cut()):
-            records += HEADER.segments(cut, record_bytes=120)
+            records += header.segments(cut, record_bytes=record_bytes)
     if cut := assembly.cut():
-        records += HEADER.segments(cut, record_bytes=120)
+        records += header.segments(cut, record_bytes=record_bytes)
     return [record.SerializeToString() for record in records]
 
 
@@ -73,3 +81,15 @@ def test_an_idle_capture_says_how_far_the_wal_has_been_told_and_never_goes_back(
     assembly = Assembly(START, row_limit_bytes=100)
     assert assembly.idle_until(Lsn(500)) == Position(Lsn(500), Seq(1))
     assert assembly.idle_until(Lsn(400)) == Position(Lsn(500), Seq(1))
+
+
+def test_a_transaction_that_comes_again_in_a_new_history_shows_its_unread_table_again():
+    """Whoever reads drops an open transaction where a history begins."""
+    shape = wal.relation(1, width=2, identity="d")
+    transaction = wal.Transaction(7, 120, 130, 1, tuple(wal.insert(shape, b"%d" % n) for n in range(3)), ())
+    again = Header(identity=Writer(2, 2), history=2, system_identifier=7, timeline=1)
+    second = again.fence(Fence(history_lsn=100, history_seq=1, begins_history=True), START).SerializeToString()
+    first, _ = written([transaction], {3}, record_bytes=10_000)
+    log = [FENCE, first, second, *written([transaction], set(), header=again)]
+    rows = [[event[1] for event in run.events if "row" in event] for run in read(log, lambda oid: False)]
+    assert rows == [[], [1], [1]]

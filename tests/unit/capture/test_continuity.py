@@ -82,7 +82,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_breaks_continuity_begins_a_history_and_says_why(name):
+def test_a_break_of_continuity_begins_a_history_and_names_the_reason(name):
     found, because = BROKEN[name]
     assert reason(**found) == because
 
@@ -93,7 +93,7 @@ def test_a_slot_that_still_has_what_comes_after_is_kept(because):
 
 
 @pytest.mark.parametrize("because", ["the slot was invalidated", "another timeline", "the WAL ends before the log"])
-def test_a_slot_that_proves_nothing_is_made_anew(because):
+def test_a_slot_that_does_not_prove_continuity_is_created_again(because):
     assert not verdict(**BROKEN[because][0]).keep_slot
 
 

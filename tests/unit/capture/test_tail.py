@@ -6,10 +6,10 @@ from proto.tidewire.v1.changes_pb2 import Fence
 from services.capture.core.assembly import Position
 from services.capture.core.continuity import Ledger
 from services.capture.core.records import Header
-from services.capture.core.tail import Entry, fold, fold_from
+from services.capture.core.tail import TailRecord, fold, fold_from
 
 
-def log(*epochs: str) -> list[Entry]:
+def log(*epochs: str) -> list[TailRecord]:
     """Each record by its epoch: `f3` a fence, `3` a heartbeat; a record's LSN is ten times its offset."""
     entries = []
     for offset, word in enumerate(epochs):
@@ -17,11 +17,11 @@ def log(*epochs: str) -> list[Entry]:
         header = Header(identity=Writer(epoch, epoch), history=1, system_identifier=7, timeline=1)
         position = Position(Lsn(10 * offset), Seq(1))
         record = header.fence(Fence(), position) if word[0] == "f" else header.heartbeat(position, 0)
-        entries.append(Entry(offset, record.SerializeToString(), record))
+        entries.append(TailRecord(offset, record.SerializeToString(), record))
     return entries
 
 
-def tail_of(entries: list[Entry], ledger: Ledger, noted_offset: int = 0, low: int = 0) -> tuple[int, int]:
+def tail_of(entries: list[TailRecord], ledger: Ledger, noted_offset: int = 0, low: int = 0) -> tuple[int, int]:
     """Epoch and LSN of the last record in force."""
     start = fold_from(lambda start, end: entries[start:end], ledger, noted_offset, low, len(entries))
     tail, in_force = fold(entries[start:])
@@ -38,7 +38,7 @@ def test_the_search_stops_at_the_first_record_that_is_certainly_in_force():
     entries = log("f1", *["1"] * 100, "f2", *["2"] * 100)
     read = []
 
-    def stretch(start: int, end: int) -> list[Entry]:
+    def stretch(start: int, end: int) -> list[TailRecord]:
         read.extend(range(start, end))
         return entries[start:end]
 

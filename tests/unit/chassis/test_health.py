@@ -1,6 +1,7 @@
 """Alive is not ready: readiness follows the loop's progress."""
 
 import json
+import threading
 import urllib.error
 import urllib.request
 
@@ -95,3 +96,33 @@ def test_a_taken_port_is_refused_with_its_settings_named(server, progress):
     taken = Http(port=server.server_port)
     with pytest.raises(AddressRefused, match=rf"cannot listen on 127.0.0.1:{taken.port} .* TIDEWIRE_HTTP_PORT"):
         serve(taken, new_registry("test"), progress)
+
+
+def test_a_loop_that_is_silent_for_too_long_is_told_of_once():
+    progress, dead = Progress(0.05, dead_after_s=0.1), threading.Event()
+    progress.beat()
+    progress.watch(lambda reason: dead.set(), look_every_s=0.02)
+    assert dead.wait(30)
+    assert not progress.alive()[0]
+
+
+def test_a_first_turn_may_take_longer_than_the_others(clock):
+    progress = Progress(5.0, dead_after_s=60.0, start_within_s=300.0, clock=clock)
+    clock.now_s += 200
+    assert progress.alive()[0]
+    progress.beat()
+    clock.now_s += 61
+    assert not progress.alive()[0]
+
+
+def test_a_process_is_ready_when_each_of_its_parts_is(server, progress):
+    first, second = progress.part("HTTP port"), progress.part("PG port")
+    progress.ready()
+    assert verdict(server, "/readyz") == (503, "HTTP port: starting; PG port: starting")
+    first.ready()
+    assert verdict(server, "/readyz") == (503, "PG port: starting")
+    second.ready()
+    assert verdict(server, "/readyz") == (200, "ready")
+    first.not_ready("draining")
+    progress.ready()  # one part's word does not overwrite another's
+    assert verdict(server, "/readyz") == (503, "HTTP port: draining")

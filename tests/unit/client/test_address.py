@@ -25,6 +25,8 @@ def test_a_uri_and_pairs_say_the_same():
         "database": "app",
         "application_name": "tidewire",
         "options": "-c a=b",
+        "tidewire.messages": "F2,F3,F4,F7",
+        "tidewire.key": "on",
         "client_encoding": "UTF8",
     }
 

@@ -61,8 +61,10 @@ def test_a_channel_bound_to_the_gateway_is_refused_with_what_to_do(from_afar):
 
 def test_a_channel_bound_to_postgres_own_certificate_passes():
     admission = Admission(may_trust=False, by_tls=True, binds_to_us=False)
-    admission.asked(demand(SASL, PLUS + PLAIN + b"\0"))
+    assert not admission.asked(demand(SASL, PLUS + PLAIN + b"\0"))
     admission.answer(proof(PLUS))
+    assert not admission.asked(demand(SASL_FINAL, b"v=proof"))
+    assert admission.asked(demand(OK))
 
 
 def test_a_client_without_tls_is_offered_no_channel_to_bind():

@@ -13,13 +13,24 @@ from hypothesis import strategies as st
 
 import proto
 from proto.pgwire.framing import Framer
-from proto.pgwire.live import Data, PartialData, PartialRow, Selective, Update, decode_from_gateway
+from proto.pgwire.live import (
+    NO_SUBSCRIPTION,
+    Ack,
+    Data,
+    PartialData,
+    PartialRow,
+    Refused,
+    Selective,
+    Update,
+    decode_from_gateway,
+)
 from proto.positions import Lsn
 from proto.rows import encode_block
 from services.chassis.settings import BadSetting, load
-from services.gateway.core.difference import change_of, net_of
-from services.gateway.core.parcel import Wish, parcel_of
-from services.gateway.core.selective import Rule, Verdict
+from services.gateway.core.delivery.difference import change_of, net_of
+from services.gateway.core.encoders.binary import BinaryEncoder
+from services.gateway.core.encoders.partial_rows import PartialRowRule, RowDecision
+from services.gateway.errors import Refusal, RefusalCode
 from services.gateway.settings import Settings
 
 VECTORS = {
@@ -27,20 +38,20 @@ VECTORS = {
     for vector in json.loads((Path(proto.__file__).parent / "golden/vibesql.json").read_text())["vectors"]
 }
 ONE = uuid4()
-LEAST = {"TIDEWIRE_KAFKA_BOOTSTRAP": "k:1", "TIDEWIRE_POSTGRES_DSN": "host=p"}
-ALWAYS = Rule(max_changed_columns_ratio=1.0)
+LEAST = {"TIDEWIRE_KAFKA_BOOTSTRAP": "k:1", "TIDEWIRE_POSTGRES_DSN": "host=p", "TIDEWIRE_SEAL_KEY": "k" * 32}
+ALWAYS = PartialRowRule(max_changed_columns_ratio=1.0)
 
 
 def row(*values):
     return tuple(None if value is None else str(value).encode() for value in values)
 
 
-def told(before, after, *, key=(0,), rule=Rule(), wants_lsn=False):  # noqa: B008
+def told(before, after, *, key=(0,), rule=PartialRowRule(), wants_lsn=False):  # noqa: B008
     """What a subscriber is told when its result goes from one list of rows to the other."""
     net = net_of((encode_block([(one, -1) for one in before]), encode_block([(one, 1) for one in after])))
-    parcel = parcel_of(change_of(net, key), Wish(rule, wants_lsn), Lsn(0))
+    batch = BinaryEncoder(rule, wants_lsn).update(change_of(net, key), Lsn(0))
     framer = Framer()
-    framer.feed(parcel.addressed(ONE.bytes))
+    framer.feed(batch.addressed(ONE.bytes))
     return [decode_from_gateway(frame) for frame in framer.frames()]
 
 
@@ -61,8 +72,8 @@ def test_v45_v46_the_golden_thresholds(name):
 
 
 def test_v46_only_strictly_more_than_the_maximum_is_sent_whole():
-    assert Rule().judge(3, 5) is Verdict.TOO_MANY
-    assert Rule().judge(2, 4) is Verdict.PARTIAL
+    assert PartialRowRule().decide(3, 5) is RowDecision.TOO_MANY
+    assert PartialRowRule().decide(2, 4) is RowDecision.PARTIAL
 
 
 def test_v42_v44_the_changed_columns_and_always_the_key():
@@ -113,11 +124,11 @@ def test_v34_vibe_delta_order_deletes_partials_updates_inserts():
 
 def test_v51_disabled_means_never_in_part():
     before, after = changed(8, 1)
-    assert told([before], [after], rule=Rule(enabled=False)) == [Data(ONE, Update.UPDATE, (after,))]
+    assert told([before], [after], rule=PartialRowRule(enabled=False)) == [Data(ONE, Update.UPDATE, (after,))]
 
 
 def test_v52_fewer_than_the_minimum_is_sent_whole():
-    rule = Rule(min_changed_columns=2)
+    rule = PartialRowRule(min_changed_columns=2)
     before, after = changed(8, 1)
     assert told([before], [after], rule=rule) == [Data(ONE, Update.UPDATE, (after,))]
     before, after = changed(8, 2)
@@ -150,42 +161,64 @@ def test_without_a_certain_key_nothing_goes_in_part():
 
 
 def test_v17_a_subscribe_overrides_the_server_field_by_field():
-    server = Rule(enabled=True, min_changed_columns=3, max_changed_columns_ratio=0.25)
+    server = PartialRowRule(enabled=True, min_changed_columns=3, max_changed_columns_ratio=0.25)
     assert server.overlaid(None) == server
-    assert server.overlaid(Selective(enabled=False)) == Rule(
+    assert server.overlaid(Selective(enabled=False)) == PartialRowRule(
         enabled=False, min_changed_columns=3, max_changed_columns_ratio=0.25
     )
     assert server.overlaid(Selective(min_changed_columns=1)).max_changed_columns_ratio == 0.25
     assert server.overlaid(Selective(max_changed_columns_ratio=1.0)).min_changed_columns == 3
     assert server.overlaid(Selective(max_changed_columns_ratio=float("nan"))) == server
     # A server that never sends in part does for a subscription that asks for it.
-    assert Rule(enabled=False).overlaid(Selective(enabled=True)).judge(1, 4) is Verdict.PARTIAL
+    assert PartialRowRule(enabled=False).overlaid(Selective(enabled=True)).decide(1, 4) is RowDecision.PARTIAL
 
 
 def test_v51_the_settings_under_their_own_names(tmp_path):
     file = tmp_path / "tidewire.toml"
     file.write_text("[subscriptions.selective_updates]\nenabled = false\nmax_changed_columns_ratio = 0.75\n")
     environ = LEAST | {"TIDEWIRE_CONFIG": str(file)}
-    assert load(Settings, LEAST).subscriptions.selective_updates.rule == Rule()
-    assert load(Settings, environ).subscriptions.selective_updates.rule == Rule(
+    assert load(Settings, LEAST).subscriptions.selective_updates.rule == PartialRowRule()
+    assert load(Settings, environ).subscriptions.selective_updates.rule == PartialRowRule(
         enabled=False, max_changed_columns_ratio=0.75
     )
     environ |= {
         "TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATES_ENABLED": "true",
         "TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATES_MIN_CHANGED_COLUMNS": "2",
     }
-    assert load(Settings, environ).subscriptions.selective_updates.rule == Rule(
+    assert load(Settings, environ).subscriptions.selective_updates.rule == PartialRowRule(
         min_changed_columns=2, max_changed_columns_ratio=0.75
     )
     with pytest.raises(BadSetting, match="max_changed_columns_ratio must be from 0 to 1"):
         load(Settings, LEAST | {"TIDEWIRE_SUBSCRIPTIONS_SELECTIVE_UPDATES_MAX_CHANGED_COLUMNS_RATIO": "2"})
 
 
+def decoded(data):
+    framer = Framer()
+    framer.feed(data)
+    return [decode_from_gateway(frame) for frame in framer.frames()]
+
+
+@pytest.mark.parametrize("code", RefusalCode)
+def test_a_refusal_names_no_subscription_where_there_never_was_one(code):
+    """Decision 5: parse errors, limits and rates, and what the registry did not take."""
+    never = ("parse_error", "filter_error", "limit_exceeded", "rate_limited", "not_registered")
+    named = NO_SUBSCRIPTION if code.value in never else ONE
+    assert decoded(BinaryEncoder(PartialRowRule()).refusal(ONE.bytes, Refusal(code, "why"))) == [Refused(named, "why")]
+
+
+def test_an_acknowledgement_says_how_many_tables_are_watched():
+    assert decoded(BinaryEncoder(PartialRowRule()).acknowledgement(ONE.bytes, 3, (0,))) == [Ack(ONE, 3)]
+
+
 VALUES = st.sampled_from([None, b"", b"a", b"b"])
 ROWS = st.dictionaries(st.sampled_from([b"1", b"2", b"3"]), st.tuples(VALUES, VALUES, VALUES))
 
 
-@given(ROWS, ROWS, st.builds(Rule, enabled=st.booleans(), max_changed_columns_ratio=st.sampled_from([0.0, 0.5, 1.0])))
+@given(
+    ROWS,
+    ROWS,
+    st.builds(PartialRowRule, enabled=st.booleans(), max_changed_columns_ratio=st.sampled_from([0.0, 0.5, 1.0])),
+)
 def test_v53_a_client_that_merges_what_it_is_told_holds_the_result(before, after, rule):
     held = {key: (key, *values) for key, values in before.items()}
     wanted = {key: (key, *values) for key, values in after.items()}

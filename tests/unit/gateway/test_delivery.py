@@ -3,12 +3,13 @@
 from collections import Counter
 from uuid import uuid4
 
-from proto.pgwire.live import NO_SUBSCRIPTION, Ack, Data, Refused, Update
 from proto.tidewire.v1.deltas_pb2 import FULL_REASON_REORDERED
 from proto.tidewire.v1.subscriptions_pb2 import Refusal, SubscriptionRecord
-from services.gateway.core.effects import Ask, End
-from tests.property.delivered import QUERY_ID, Worker
-from tests.unit.gateway.exchange import Exchange
+from services.gateway.core.delivery.effects import EndSubscription, RequestSnapshot
+from services.gateway.errors import Refusal as GatewayRefusal
+from services.gateway.errors import RefusalCode
+from tests.property.delivery_model import NO_SUBSCRIPTION, QUERY_ID, Ack, Data, Refused, Update, Worker
+from tests.unit.gateway.delivery_harness import Exchange
 
 
 def row(*values):
@@ -59,7 +60,7 @@ def test_a_gap_asks_once_and_everyone_gets_the_whole_result():
     exchange.worker.change({A1: 1})
     exchange.deliver(exchange.worker.change({A2: 1}))
     exchange.deliver(exchange.worker.change({A3: 1}))
-    assert (exchange.told(one), exchange.did()) == ([], [Ask(QUERY_ID)])
+    assert (exchange.told(one), exchange.did()) == ([], [RequestSnapshot(QUERY_ID)])
     exchange.deliver(exchange.worker.snapshot(uuid4()))
     for subscription in (one, other):
         assert exchange.told(subscription) == [Data(subscription, Update.FULL, (A1, A2, A3))]
@@ -72,22 +73,22 @@ def test_what_was_asked_for_and_did_not_come_is_asked_for_again():
     exchange.subscribed()
     exchange.worker.change({A1: 1})
     exchange.deliver(exchange.worker.change({A2: 1}))
-    for wanted in ([Ask(QUERY_ID)], [Ask(QUERY_ID)]):
+    for wanted in ([RequestSnapshot(QUERY_ID)], [RequestSnapshot(QUERY_ID)]):
         assert exchange.did() == wanted
-        exchange.perform(exchange.board.ask_again())
-        exchange.perform(exchange.board.ask_again())
+        exchange.perform(exchange.subscriptions.request_overdue_snapshots())
+        exchange.perform(exchange.subscriptions.request_overdue_snapshots())
     exchange.did()
     exchange.deliver(exchange.worker.snapshot(uuid4()))
-    exchange.perform(exchange.board.ask_again())
-    exchange.perform(exchange.board.ask_again())
+    exchange.perform(exchange.subscriptions.request_overdue_snapshots())
+    exchange.perform(exchange.subscriptions.request_overdue_snapshots())
     assert exchange.did() == []
 
 
 def test_deliveries_that_were_lost_are_made_good_in_silence_if_nothing_changed():
     exchange = Exchange()
     one = exchange.subscribed()
-    exchange.perform(exchange.board.doubt())
-    assert exchange.did() == [Ask(QUERY_ID)]
+    exchange.perform(exchange.subscriptions.distrust_all())
+    assert exchange.did() == [RequestSnapshot(QUERY_ID)]
     exchange.deliver(exchange.worker.snapshot(uuid4()))
     assert exchange.told(one) == []
     exchange.deliver(exchange.worker.change({A1: 1}))
@@ -99,7 +100,7 @@ def test_a_wrong_fold_is_noticed_by_its_hash():
     one = exchange.subscribed()
     exchange.worker.rows[row("9", "hidden")] = 1
     exchange.deliver(exchange.worker.change({A1: 1}))
-    assert (exchange.told(one), exchange.did()) == ([], [Ask(QUERY_ID)])
+    assert (exchange.told(one), exchange.did()) == ([], [RequestSnapshot(QUERY_ID)])
 
 
 def test_a_whole_result_that_is_not_what_it_says_is_not_asked_for_at_once_again():
@@ -108,7 +109,7 @@ def test_a_whole_result_that_is_not_what_it_says_is_not_asked_for_at_once_again(
     damaged = exchange.worker.snapshot(one)
     damaged[0].snapshot.result.state_hash = bytes(16)[:-1] + b"x"
     exchange.deliver(damaged)
-    assert exchange.did() == [Ask(QUERY_ID)]
+    assert exchange.did() == [RequestSnapshot(QUERY_ID)]
     again = exchange.worker.snapshot(uuid4())
     again[0].snapshot.result.state_hash = damaged[0].snapshot.result.state_hash
     exchange.deliver(again)
@@ -129,24 +130,24 @@ def test_a_worker_that_was_fenced_off_is_not_heard():
 def test_v27_v28_paused_means_the_next_change_carries_what_was_missed():
     exchange = Exchange()
     one, other = exchange.subscribed(), exchange.subscribed("d")
-    assert exchange.board.pause(one, "c") and not exchange.board.pause(other, "c")
+    assert exchange.subscriptions.pause(one, "c") and not exchange.subscriptions.pause(other, "c")
     exchange.deliver(exchange.worker.change({A1: 1}))
     assert exchange.told(one) == [] and exchange.told(other) == [Data(other, Update.INSERT, (A1,))]
-    assert exchange.board.ring_bytes > 0
-    exchange.board.resume(one, "c")
+    assert exchange.subscriptions.ring_bytes > 0
+    exchange.subscriptions.resume(one, "c")
     assert exchange.told(one) == []
     exchange.deliver(exchange.worker.change({A1: -1, A2: 1}))
     assert exchange.told(one) == [Data(one, Update.INSERT, (A2,))]
     assert exchange.told(other) == [Data(other, Update.DELETE, (A1,)), Data(other, Update.INSERT, (A2,))]
-    assert exchange.board.ring_bytes == 0
+    assert exchange.subscriptions.ring_bytes == 0
 
 
 def test_v28_what_was_missed_and_cancels_out_is_not_told():
     exchange = Exchange()
     one = exchange.subscribed()
-    exchange.board.pause(one, "c")
+    exchange.subscriptions.pause(one, "c")
     exchange.deliver(exchange.worker.change({A1: 1}))
-    exchange.board.resume(one, "c")
+    exchange.subscriptions.resume(one, "c")
     exchange.deliver(exchange.worker.change({A1: -1}))
     assert exchange.told(one) == []
     exchange.deliver(exchange.worker.change({A2: 1}))
@@ -156,10 +157,10 @@ def test_v28_what_was_missed_and_cancels_out_is_not_told():
 def test_v28_a_reader_who_drains_after_a_resume_still_waits_for_the_next_change():
     exchange = Exchange()
     one = exchange.subscribed()
-    exchange.board.pause(one, "c")
+    exchange.subscriptions.pause(one, "c")
     exchange.deliver(exchange.worker.change({A1: 1}))
-    exchange.board.resume(one, "c")
-    exchange.perform(exchange.board.drained("c"))
+    exchange.subscriptions.resume(one, "c")
+    exchange.perform(exchange.subscriptions.drained("c"))
     assert exchange.told(one) == []
 
 
@@ -171,9 +172,9 @@ def test_a_slow_reader_gets_the_net_as_soon_as_it_reads():
         exchange.deliver(exchange.worker.change(net))
     assert (exchange.told(one), len(exchange.told(other))) == ([], 3)
     exchange.client().congested = False
-    exchange.perform(exchange.board.drained("c"))
+    exchange.perform(exchange.subscriptions.drained("c"))
     assert exchange.told(one) == [Data(one, Update.INSERT, (A2,))]
-    assert (exchange.did(), exchange.board.ring_bytes) == ([], 0)
+    assert (exchange.did(), exchange.subscriptions.ring_bytes) == ([], 0)
 
 
 def test_a_slow_reader_who_falls_off_the_ring_gets_the_whole_result():
@@ -184,9 +185,9 @@ def test_a_slow_reader_who_falls_off_the_ring_gets_the_whole_result():
         exchange.deliver(exchange.worker.change({row(value, "x"): 1}))
     assert exchange.did() == []
     exchange.client().congested = False
-    exchange.perform(exchange.board.drained("c"))
-    exchange.perform(exchange.board.drained("c"))
-    assert (exchange.told(one), exchange.did()) == ([], [Ask(QUERY_ID)])
+    exchange.perform(exchange.subscriptions.drained("c"))
+    exchange.perform(exchange.subscriptions.drained("c"))
+    assert (exchange.told(one), exchange.did()) == ([], [RequestSnapshot(QUERY_ID)])
     exchange.deliver(exchange.worker.snapshot(uuid4()))
     assert exchange.told(one) == [Data(one, Update.FULL, tuple(exchange.worker.rows))]
 
@@ -194,15 +195,15 @@ def test_a_slow_reader_who_falls_off_the_ring_gets_the_whole_result():
 def test_one_who_is_paused_and_falls_off_the_ring_asks_at_the_first_change_after_it():
     exchange = Exchange(rings={"bytes": 30})
     one = exchange.subscribed()
-    exchange.board.pause(one, "c")
+    exchange.subscriptions.pause(one, "c")
     for value in "abc":
         exchange.deliver(exchange.worker.change({row(value, "x"): 1}))
-    exchange.board.resume(one, "c")
-    exchange.perform(exchange.board.drained("c"))
+    exchange.subscriptions.resume(one, "c")
+    exchange.perform(exchange.subscriptions.drained("c"))
     assert exchange.did() == []
     exchange.deliver(exchange.worker.change({row("d", "x"): 1}))
-    assert exchange.did() == [Ask(QUERY_ID)]
-    exchange.board.pause(one, "c")
+    assert exchange.did() == [RequestSnapshot(QUERY_ID)]
+    exchange.subscriptions.pause(one, "c")
     exchange.deliver(exchange.worker.snapshot(uuid4()))
     assert exchange.told(one) == []
 
@@ -210,30 +211,30 @@ def test_one_who_is_paused_and_falls_off_the_ring_asks_at_the_first_change_after
 def test_all_rings_together_are_bounded_and_the_heaviest_goes():
     exchange = Exchange(rings={"total_bytes": 100})
     one = exchange.subscribed()
-    exchange.board.pause(one, "c")
+    exchange.subscriptions.pause(one, "c")
     other_query = Worker(query_id=bytes(16))
     other = exchange.expect("d")
     exchange.deliver(other_query.snapshot(other))
-    exchange.board.pause(other, "d")
+    exchange.subscriptions.pause(other, "d")
     for value in "abc":
         exchange.deliver(exchange.worker.change({row(value, "x"): 1}))
     exchange.deliver(other_query.change({row("y" * 60, "x"): 1}))
-    assert 0 < exchange.board.ring_bytes <= 100
-    exchange.board.resume(one, "c")
+    assert 0 < exchange.subscriptions.ring_bytes <= 100
+    exchange.subscriptions.resume(one, "c")
     exchange.deliver(exchange.worker.change({row("d", "x"): 1}))
     assert len(exchange.told(one)[-1].rows) == 4
-    exchange.board.resume(other, "d")
+    exchange.subscriptions.resume(other, "d")
     exchange.deliver(other_query.change({row("z", "x"): 1}))
-    assert exchange.did() == [Ask(other_query._query_id)]
+    assert exchange.did() == [RequestSnapshot(other_query._query_id)]
 
 
 def test_v29_nothing_is_kept_for_who_has_gone():
     exchange = Exchange()
     one, other = exchange.subscribed(), exchange.subscribed("d")
-    exchange.board.pause(one, "c")
+    exchange.subscriptions.pause(one, "c")
     exchange.deliver(exchange.worker.change({A1: 1}))
-    assert exchange.board.close("c") == [one]
-    assert (exchange.board.ring_bytes, len(exchange.board)) == (0, 1)
+    assert exchange.subscriptions.close("c") == [one]
+    assert (exchange.subscriptions.ring_bytes, len(exchange.subscriptions)) == (0, 1)
     exchange.deliver(exchange.worker.change({A2: 1}))
     assert len(exchange.told(other)) == 3 - 1
 
@@ -241,14 +242,14 @@ def test_v29_nothing_is_kept_for_who_has_gone():
 def test_a_newcomer_whose_result_is_ahead_brings_the_others_forward():
     exchange = Exchange()
     one, paused = exchange.subscribed(), exchange.subscribed("d")
-    exchange.board.pause(paused, "d")
+    exchange.subscriptions.pause(paused, "d")
     exchange.worker.change({A1: 1})
     newcomer = exchange.subscribed("e")
     assert exchange.told(one) == [Data(one, Update.FULL, (A1,))]
     assert (exchange.told(paused), exchange.told(newcomer), exchange.did()) == ([], [], [])
-    exchange.board.resume(paused, "d")
+    exchange.subscriptions.resume(paused, "d")
     exchange.deliver(exchange.worker.change({A2: 1}))
-    assert exchange.did() == [Ask(QUERY_ID)]
+    assert exchange.did() == [RequestSnapshot(QUERY_ID)]
 
 
 def test_a_newcomer_whose_result_is_of_an_earlier_state_waits_for_a_later_one():
@@ -258,7 +259,7 @@ def test_a_newcomer_whose_result_is_of_an_earlier_state_waits_for_a_later_one():
     early = exchange.worker.snapshot(newcomer)
     exchange.deliver(exchange.worker.change({A1: 1}))
     exchange.deliver(early)
-    assert (exchange.told(newcomer), exchange.did()) == ([], [Ask(QUERY_ID)])
+    assert (exchange.told(newcomer), exchange.did()) == ([], [RequestSnapshot(QUERY_ID)])
     exchange.deliver(exchange.worker.snapshot(uuid4()))
     assert exchange.told(newcomer) == [Ack(newcomer, 1), Data(newcomer, Update.FULL, (A1,))]
 
@@ -268,11 +269,11 @@ def test_a_newcomer_who_does_not_read_gets_ack_and_result_when_it_does():
     newcomer = exchange.expect()
     exchange.client().congested = True
     exchange.deliver(exchange.worker.snapshot(newcomer))
-    exchange.perform(exchange.board.give_up(newcomer, "too late"))
-    assert exchange.board.awaits(newcomer) and exchange.told(newcomer) == []
+    exchange.perform(exchange.subscriptions.give_up(newcomer, GatewayRefusal(RefusalCode.TIMED_OUT, "too late")))
+    assert exchange.subscriptions.awaits_first_result(newcomer) and exchange.told(newcomer) == []
     exchange.client().congested = False
-    exchange.perform(exchange.board.drained("c"))
-    assert exchange.did() == [Ask(QUERY_ID)]
+    exchange.perform(exchange.subscriptions.drained("c"))
+    assert exchange.did() == [RequestSnapshot(QUERY_ID)]
     exchange.deliver(exchange.worker.snapshot(uuid4()))
     assert exchange.told(newcomer) == [Ack(newcomer, 1), Data(newcomer, Update.FULL, ())]
 
@@ -290,7 +291,7 @@ def test_a_whole_result_keeps_its_order_and_its_doubles():
 def test_v36_an_error_is_told_once_and_the_next_good_state_is_whole():
     exchange = Exchange()
     one, paused = exchange.subscribed(), exchange.subscribed("d")
-    exchange.board.pause(paused, "d")
+    exchange.subscriptions.pause(paused, "d")
     exchange.deliver(exchange.worker.error(message="division by zero"))
     exchange.deliver(exchange.worker.error(message="division by zero"))
     assert exchange.told(one) == [Refused(one, "division by zero")]
@@ -298,7 +299,7 @@ def test_v36_an_error_is_told_once_and_the_next_good_state_is_whole():
     exchange.deliver(exchange.worker.full(rows=[A1]))
     assert exchange.told(one) == [Data(one, Update.FULL, (A1,))]
     assert exchange.told(paused) == []
-    exchange.board.resume(paused, "d")
+    exchange.subscriptions.resume(paused, "d")
     exchange.deliver(exchange.worker.full(rows=[A2]))
     assert exchange.told(paused) == [Data(paused, Update.FULL, (A2,))]
 
@@ -313,7 +314,7 @@ def test_an_error_waits_for_a_reader_who_does_not_read():
     exchange.deliver(exchange.worker.error())
     assert exchange.told(one) == []
     exchange.client().congested = False
-    exchange.perform(exchange.board.drained("c"))
+    exchange.perform(exchange.subscriptions.drained("c"))
     assert exchange.told(one) == [Refused(one, "division by zero")]
 
 
@@ -322,11 +323,11 @@ def test_v38_v39_a_dropped_table_and_a_lost_right_end_the_subscription():
     for sqlstate in ("42P01", "42703", "3F000", "42501"):
         exchange = Exchange()
         one, paused = exchange.subscribed(), exchange.subscribed("d")
-        exchange.board.pause(paused, "d")
+        exchange.subscriptions.pause(paused, "d")
         exchange.deliver(exchange.worker.error(sqlstate, "it is over"))
         assert exchange.told(one) == [Refused(one, "it is over")]
         assert exchange.told(paused) == [Refused(paused, "it is over")]
-        assert (exchange.did(), len(exchange.board)) == ([End(one), End(paused)], 0)
+        assert (exchange.did(), len(exchange.subscriptions)) == ([EndSubscription(one), EndSubscription(paused)], 0)
 
 
 def test_v55_v56_a_first_result_over_the_limit_is_acknowledged_and_ended():
@@ -335,7 +336,7 @@ def test_v55_v56_a_first_result_over_the_limit_is_acknowledged_and_ended():
     one = exchange.expect(tables=3)
     exchange.deliver(exchange.worker.snapshot(one))
     assert exchange.told(one) == [Ack(one, 3), Refused(one, "Result set too large: 2 rows (max: 1)")]
-    assert (exchange.did(), len(exchange.board)) == ([End(one)], 0)
+    assert (exchange.did(), len(exchange.subscriptions)) == ([EndSubscription(one)], 0)
 
 
 def test_v55_v56_a_result_that_grows_over_the_limit_ends():
@@ -347,7 +348,7 @@ def test_v55_v56_a_result_that_grows_over_the_limit_ends():
         Data(one, Update.INSERT, (A1,)),
         Refused(one, "Result set too large: 2 rows (max: 1)"),
     ]
-    assert (exchange.did(), len(exchange.board)) == ([End(one)], 0)
+    assert (exchange.did(), len(exchange.subscriptions)) == ([EndSubscription(one)], 0)
 
 
 def test_a_query_that_cannot_be_kept_is_acknowledged_and_ended():
@@ -355,7 +356,7 @@ def test_a_query_that_cannot_be_kept_is_acknowledged_and_ended():
     one = exchange.expect()
     exchange.deliver(exchange.worker.failed_snapshot(one, message="not supported yet: x"))
     assert exchange.told(one) == [Ack(one, 1), Refused(one, "not supported yet: x")]
-    assert exchange.did() == [End(one)]
+    assert exchange.did() == [EndSubscription(one)]
 
 
 def test_the_lsn_of_the_state_closes_each_batch_for_those_who_want_it():
@@ -364,10 +365,10 @@ def test_the_lsn_of_the_state_closes_each_batch_for_those_who_want_it():
     one = exchange.subscribed()
     exchange.subscribed("d")
     assert client.lsn == exchange.worker.lsn
-    exchange.board.pause(one, "c")
+    exchange.subscriptions.pause(one, "c")
     exchange.deliver(exchange.worker.change({A1: 1}))
     assert client.lsn == exchange.worker.lsn - 10
-    exchange.board.resume(one, "c")
+    exchange.subscriptions.resume(one, "c")
     exchange.deliver(exchange.worker.change({A2: 1}))
     assert (client.lsn, exchange.client("d").lsn) == (exchange.worker.lsn, None)
 
@@ -379,31 +380,31 @@ def refusal(subscription, message):
 def test_a_subscription_that_the_registry_did_not_take_never_had_an_id():
     exchange = Exchange()
     one = exchange.expect()
-    exchange.perform(exchange.board.refuse(refusal(one, "Rate limited: retry after 5ms")))
+    exchange.perform(exchange.subscriptions.refuse(refusal(one, "Rate limited: retry after 5ms")))
     assert exchange.told(NO_SUBSCRIPTION) == [Refused(NO_SUBSCRIPTION, "Rate limited: retry after 5ms")]
-    assert len(exchange.board) == 0
+    assert len(exchange.subscriptions) == 0
 
 
 def test_a_subscription_that_the_registry_ended_is_named_once():
     exchange = Exchange()
     one = exchange.subscribed()
-    exchange.perform(exchange.board.refuse(refusal(one, "ended")))
-    exchange.perform(exchange.board.refuse(refusal(one, "ended")))
+    exchange.perform(exchange.subscriptions.refuse(refusal(one, "ended")))
+    exchange.perform(exchange.subscriptions.refuse(refusal(one, "ended")))
     assert exchange.told(one) == [Refused(one, "ended")]
 
 
 def test_a_first_result_for_a_subscription_that_is_over_ends_it_again():
     exchange = Exchange()
     one = exchange.subscribed()
-    exchange.board.remove(one, "c")
+    exchange.subscriptions.remove(one, "c")
     exchange.deliver(exchange.worker.snapshot(one))
     exchange.deliver(exchange.worker.snapshot(uuid4()))
-    assert exchange.did() == [End(one)]
+    assert exchange.did() == [EndSubscription(one)]
 
 
 def test_v30_pause_and_resume_say_whether_they_changed_anything():
     exchange = Exchange()
     one = exchange.subscribed()
-    board = exchange.board
-    asked = [board.resume(one, "c"), board.pause(one, "d"), board.pause(one, "c"), board.pause(one, "c")]
-    assert [*asked, board.resume(one, "c"), board.pause(uuid4(), "c")] == [False, False, True, False, True, False]
+    all_of = exchange.subscriptions
+    asked = [all_of.resume(one, "c"), all_of.pause(one, "d"), all_of.pause(one, "c"), all_of.pause(one, "c")]
+    assert [*asked, all_of.resume(one, "c"), all_of.pause(uuid4(), "c")] == [False, False, True, False, True, False]

@@ -2,10 +2,9 @@
 
 from uuid import uuid4
 
-from proto.pgwire.live import Update
-from services.gateway.core.effects import Ask
-from tests.property.delivered import QUERY_ID
-from tests.unit.gateway.exchange import Exchange
+from services.gateway.core.delivery.effects import RequestSnapshot
+from tests.property.delivery_model import QUERY_ID, Update
+from tests.unit.gateway.delivery_harness import Exchange
 
 LARGE = b"x" * 40_000
 
@@ -14,10 +13,10 @@ def fillable(exchange):
     """A client that a large message fills, and the lengths of all that it was sent."""
     client, sent = exchange.client(), []
 
-    def send(data, send=client.send):
-        send(data)
-        sent.append(len(data))
-        client.congested = len(data) > 32_768
+    def send(messages, send=client.send):
+        send(messages)
+        sent.append(sum(len(value) for one in messages for row in getattr(one, "rows", ()) for value in row))
+        client.congested = sent[-1] > 32_768
 
     client.send = send
     return client, sent
@@ -35,8 +34,8 @@ def test_a_connection_that_a_large_result_fills_gets_the_next_one_when_it_is_dra
     assert sum(length > 32_768 for length in sent) == 1
     for number in (2, 3):
         client.congested = False
-        exchange.perform(exchange.board.drained("c"))
-        assert exchange.did() == [Ask(QUERY_ID)]
+        exchange.perform(exchange.subscriptions.drained("c"))
+        assert exchange.did() == [RequestSnapshot(QUERY_ID)]
         exchange.deliver(exchange.worker.snapshot(uuid4()))
         assert sum(length > 32_768 for length in sent) == number
     assert [len(exchange.told(subscription)) for subscription in subscriptions] == [2, 2, 2]
@@ -50,10 +49,10 @@ def test_a_connection_that_a_large_change_fills_gets_it_for_the_next_subscriptio
     for number in (1, 2, 3):
         assert sum(length > 32_768 for length in sent) == number
         client.congested = False
-        exchange.perform(exchange.board.drained("c"))
+        exchange.perform(exchange.subscriptions.drained("c"))
     assert [[one.update for one in exchange.told(subscription)] for subscription in subscriptions] == [
         [Update.INSERT],
         [Update.INSERT],
         [Update.INSERT],
     ]
-    assert (exchange.did(), exchange.board.ring_bytes) == ([], 0)
+    assert (exchange.did(), exchange.subscriptions.ring_bytes) == ([], 0)

@@ -10,18 +10,18 @@ import proto
 from proto.pgwire.conversation import Traffic
 from proto.positions import Lsn
 from proto.rows import encode_block
-from services.gateway.core.difference import change_of, net_of
-from services.gateway.core.parcel import Wish, parcel_of
-from services.gateway.core.selective import Rule
+from services.gateway.core.delivery.difference import change_of, net_of
+from services.gateway.core.encoders.binary import BinaryEncoder
+from services.gateway.core.encoders.partial_rows import PartialRowRule
 from services.gateway.metrics import Metrics, PartialRows
 
 VECTORS = json.loads((Path(proto.__file__).parent / "golden/vibesql.json").read_text())["vectors"]
 EFFICIENCIES = [vector for vector in VECTORS if vector["id"].startswith("vibe.metric.efficiency")]
 
 
-def tally(before, after, *, key=(0,), rule=Rule()):  # noqa: B008
+def statistics(before, after, *, key=(0,), rule=PartialRowRule()):  # noqa: B008
     net = net_of((encode_block([(one, -1) for one in before]), encode_block([(one, 1) for one in after])))
-    return parcel_of(change_of(net, key), Wish(rule, False), Lsn(0)).tally
+    return BinaryEncoder(rule).update(change_of(net, key), Lsn(0)).statistics
 
 
 def page(registry):
@@ -36,7 +36,7 @@ AFTER = [(b"1", b"z", b"b", b"c"), (b"2", b"z", b"z", b"z"), (b"4", b"a", b"b", 
 def test_v60_a_step_is_counted_once_for_all_who_got_it():
     registry = CollectorRegistry()
     metrics = Metrics(registry, Traffic())
-    metrics.sent(tally(BEFORE, AFTER), 1000)
+    metrics.sent(statistics(BEFORE, AFTER), 1000)
     shown = page(registry)
     for kind, count in {"delta_delete": 1, "selective": 1, "delta_update": 1, "delta_insert": 1, "full": 0}.items():
         assert shown[f'vibesql_subscription_updates_total{{type="{kind}"}}'] == 1000 * count
@@ -59,16 +59,16 @@ def test_v60_the_golden_efficiencies(vector):
     registry = CollectorRegistry()
     before = (b"1", *[b"a"] * (columns - 1))
     after = (b"1", *[b"z"] * (sent - 1), *[b"a"] * (columns - sent))
-    PartialRows(registry).count(tally([before], [after]), 1)
+    PartialRows(registry).count(statistics([before], [after]), 1)
     assert page(registry)["vibesql_partial_update_efficiency"] == pytest.approx(vector["expect_efficiency"])
 
 
 def test_v60_why_a_row_was_sent_whole():
     registry = CollectorRegistry()
     partial = PartialRows(registry)
-    partial.count(tally(BEFORE[:1], AFTER[:1], rule=Rule(enabled=False)), 1)
-    partial.count(tally(BEFORE[:1], AFTER[:1], rule=Rule(min_changed_columns=2)), 2)
-    partial.count(tally(BEFORE[:1], AFTER[:1], key=()), 3)
+    partial.count(statistics(BEFORE[:1], AFTER[:1], rule=PartialRowRule(enabled=False)), 1)
+    partial.count(statistics(BEFORE[:1], AFTER[:1], rule=PartialRowRule(min_changed_columns=2)), 2)
+    partial.count(statistics(BEFORE[:1], AFTER[:1], key=()), 3)
     shown = page(registry)
     reasons = {"disabled": 1, "below_minimum": 2, "pk_mismatch": 3, "row_count_mismatch": 0, "no_changes": 0}
     for reason, count in reasons.items():
@@ -81,9 +81,9 @@ def test_v60_the_names_that_the_port_counts_under():
     traffic.connections, traffic.queries = 1, 2
     traffic.messages_received, traffic.messages_sent = 3, 4
     traffic.bytes_received, traffic.bytes_sent = 5, 6
-    metrics.began(1, has_key=True)
-    metrics.began(2, has_key=False)
-    metrics.began(0, has_key=False)
+    metrics.acknowledged(1, has_key=True)
+    metrics.acknowledged(2, has_key=False)
+    metrics.acknowledged(0, has_key=False)
     shown = page(registry)
     names = ("connections", "queries", "messages_received", "messages_sent", "bytes_received", "bytes_sent")
     assert [shown[f"vibesql_server_{name}_total"] for name in names] == [1, 2, 3, 4, 5, 6]

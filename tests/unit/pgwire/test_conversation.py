@@ -139,7 +139,7 @@ def test_after_what_cannot_be_counted_nothing_is_asked_any_more():
 @given(cuts=CUTS, noise=st.lists(st.sampled_from([(ord("N"), b"n"), (ord("A"), b"a")]), max_size=3))
 def test_the_answer_to_our_own_question_reaches_nobody_else(cuts, noise):
     conversation = logged_in()
-    conversation.ask(("SHOW a", "SHOW b"))
+    conversation.ask(("SHOW a", "SHOW b"), "ours")
     assert not conversation.at_rest
     row = encode_frame(ord("D"), b"\0\1\0\0\0\1x")
     null = encode_frame(ord("D"), b"\0\1\xff\xff\xff\xff")
@@ -147,15 +147,15 @@ def test_the_answer_to_our_own_question_reaches_nobody_else(cuts, noise):
     after = encode_frame(ord("T"), b"their own")
     pieces = [piece for data in cut(said + after, cuts) for piece in conversation.from_server(data)]
     assert passed(pieces) == encoded(noise) + after
-    assert found(pieces) == [Answer((b"x", None))]
+    assert found(pieces) == [Answer(((b"x",), (None,)))]
 
 
 def test_a_question_that_is_refused_has_no_values_and_a_fatal_error_passes():
     conversation = logged_in()
-    conversation.ask(("SHOW a",))
+    conversation.ask(("SHOW a",), "ours")
     error = encode_frame(ord("E"), b"SERROR\0VERROR\0C57014\0Mcancelled\0\0")
     assert conversation.from_server(error + READY) == [Answer(None)]
-    conversation.ask(("SHOW a",))
+    conversation.ask(("SHOW a",), "ours")
     fatal = Frame(ord("E"), b"SFATAL\0VFATAL\0C57P01\0Mgo\0\0")
     assert conversation.from_server(encode_frame(fatal.type, fatal.body)) == [fatal]
 

@@ -8,7 +8,7 @@ from services.recompute.core.budget import Budget, Due, Turns
 TWO = Budget(concurrency=2, min_interval_s=0.2, query_share=0.25, role_share=0.5)
 
 
-def test_asking_twice_is_asking_once():
+def test_a_query_requested_twice_runs_once():
     turns = Turns(TWO)
     turns.ask(b"a", "me")
     turns.ask(b"a", "me")
@@ -29,7 +29,7 @@ def test_a_slow_query_rests_as_long_as_its_share_demands():
     assert (TWO.pause_s(0.01), TWO.pause_s(4.0)) == (0.2, 12.0)
 
 
-def test_one_role_does_not_get_all_connections():
+def test_one_login_does_not_get_all_connections():
     turns = Turns(TWO)
     for query_id in (b"a", b"b", b"c"):
         turns.ask(query_id, "greedy")
@@ -37,7 +37,7 @@ def test_one_role_does_not_get_all_connections():
     assert [turns.begin(0.0), turns.begin(0.0), turns.begin(0.0)] == [Due(b"a", "greedy"), Due(b"z", "modest"), None]
 
 
-def test_roles_take_turns():
+def test_logins_take_turns():
     turns = Turns(Budget(concurrency=1, min_interval_s=0.0))
     for query_id in (b"a", b"b", b"c"):
         turns.ask(query_id, "greedy")
@@ -59,10 +59,10 @@ def test_what_is_forgotten_is_not_run():
 
 @given(
     costs=st.lists(st.floats(0.001, 5.0), min_size=1, max_size=6),
-    roles=st.lists(st.sampled_from("xyz"), min_size=6, max_size=6),
+    logins=st.lists(st.sampled_from("xyz"), min_size=6, max_size=6),
     concurrency=st.integers(1, 3),
 )
-def test_nobody_starves_and_nobody_takes_more_than_his_share(costs: list[float], roles: list[str], concurrency: int):
+def test_nobody_starves_and_nobody_takes_more_than_his_share(costs: list[float], logins: list[str], concurrency: int):
     budget = Budget(concurrency=concurrency, query_share=0.25)
     turns = Turns(budget)
     running: list[tuple[float, bytes]] = []
@@ -72,12 +72,13 @@ def test_nobody_starves_and_nobody_takes_more_than_his_share(costs: list[float],
     while now_s < 200.0:
         # Each is wanted all the time.
         for number in range(len(costs)):
-            turns.ask(bytes([number]), roles[number])
+            turns.ask(bytes([number]), logins[number])
         while (due := turns.begin(now_s)) is not None:
             assert len(running) < concurrency
             running.append((now_s + costs[due.query_id[0]], due.query_id))
         wait_s = turns.wait_s(now_s)
-        steps = [end_s for end_s, _ in running] + ([] if wait_s is None or wait_s == 0 else [now_s + wait_s])
+        assert wait_s is None or wait_s > 0, "whoever waits for a turn would look again without a pause"
+        steps = [end_s for end_s, _ in running] + ([] if wait_s is None else [now_s + wait_s])
         now_s = min(steps)
         for ended in sorted(one for one in running if one[0] <= now_s):
             running.remove(ended)

@@ -8,7 +8,7 @@ from proto.tidewire.v1.queries_pb2 import Query
 from services.recompute.core.catalog import Column as CatalogColumn
 from services.recompute.core.catalog import PgType, Table
 from services.recompute.core.interest import Interest
-from services.recompute.core.live import LiveTemplate
+from services.recompute.core.live_query import LiveTemplate
 from services.recompute.core.plan import Plan, Read, Strategy
 
 INT4 = PgType(23, "int4")
@@ -55,4 +55,4 @@ def test_a_new_plan_replaces_what_the_old_one_read():
     interest.set(template(1, 2))
     assert list(interest.concerned_by([change((b"1", b"2", b"3"), (b"1", b"9", b"3"))])) == []
     interest.forget(b"\x01")
-    assert interest.tables() == frozenset()
+    assert not interest.reads(TABLE.oid)

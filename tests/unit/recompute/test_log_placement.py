@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proto.positions import Lsn, Xid
-from services.chassis.snapshot import Snapshot
-from services.recompute.core.placing import Concern, place
+from services.changelog.snapshot import Snapshot
+from services.recompute.core.log_placement import Concern, place
 from services.recompute.core.result import Position
 
 
@@ -13,12 +13,12 @@ def concern(xid: int, *, resets: bool = False) -> Concern:
     return Concern(before=Position(Lsn(xid - 1), 0), position=Position(Lsn(xid), xid), xid=Xid(xid), resets=resets)
 
 
-def test_an_answer_stands_behind_the_commits_that_it_contains():
+def test_the_position_of_an_answer_is_behind_the_commits_that_it_contains():
     snapshot = Snapshot(xmin=12, xmax=12, in_progress=frozenset())
     assert place([concern(10), concern(11), concern(12)], snapshot) == 2
 
 
-def test_an_answer_that_misses_a_commit_and_has_a_later_one_stands_nowhere():
+def test_an_answer_with_a_later_commit_but_not_an_earlier_one_has_no_position():
     snapshot = Snapshot(xmin=10, xmax=12, in_progress=frozenset({10}))
     assert place([concern(10), concern(11)], snapshot) is None
     assert place([concern(11), concern(10)], snapshot) == 1
@@ -30,12 +30,12 @@ def test_a_truncate_that_the_snapshot_does_not_see_may_have_shown_all_the_same()
     assert place([concern(10), concern(11, resets=True)], snapshot) is None
 
 
-def test_without_concerns_it_stands_where_the_log_does():
+def test_an_answer_that_no_commit_concerns_is_at_the_end_of_the_log():
     assert place([], Snapshot(xmin=3, xmax=3, in_progress=frozenset())) == 0
 
 
 @given(st.data())
-def test_an_answer_with_a_place_is_the_state_there(data: st.DataObject):
+def test_an_answer_with_a_position_is_the_state_at_that_position(data: st.DataObject):
     """A table of one value for each key: the answer is what the snapshot sees, the state what the log says."""
     xids = data.draw(st.permutations(range(100, 110)))
     writes = {xid: data.draw(st.integers(0, 2)) for xid in xids}

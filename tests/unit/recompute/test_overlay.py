@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from proto.pgoutput.messages import ABSENT, Column, Relation
 from proto.streams.changes import RowChanged, Truncated
 from services.recompute.core import catalog
-from services.recompute.core.changed import Diverged
-from services.recompute.core.counted import Counted
+from services.recompute.core.multiset_overlay import MultisetOverlay
 from services.recompute.core.overlay import Overlay
+from services.recompute.core.row_changes import Diverged
 
 INT, TEXT = catalog.PgType(23, "int4"), catalog.PgType(25, "text")
 NAMES = ("id", "v", "large")
@@ -121,7 +121,7 @@ class Model:
         told.update(dict(changes.rows))
         self.told = Counter({row: count for row, count in told.items() if count})
         assert self.told == Counter(self.rows)
-        self.layer.told()
+        self.layer.clear_changes()
 
     @property
     def is_keyed(self):
@@ -158,7 +158,7 @@ def test_a_table_with_a_key_is_its_base_under_its_overlay(identity, base, steps,
 
 @given(base=st.lists(KEYED), steps=st.lists(STEPS, max_size=40), in_memory=st.booleans())
 def test_a_table_without_a_key_is_its_base_with_what_came_and_went(base, steps, in_memory):
-    layer = Counted(table(()))
+    layer = MultisetOverlay(table(()))
     if in_memory:
         layer.hold(base)
     play(Model(layer, base, "f"), steps)
@@ -191,7 +191,7 @@ def test_what_does_not_fit_the_rows_is_a_divergence(event):
 
 
 def test_a_row_that_the_base_has_not_cannot_go():
-    layer = Counted(table(()))
+    layer = MultisetOverlay(table(()))
     layer.change(changed("delete", (b"1", None, None), None, "f"))
     with pytest.raises(Diverged):
         layer.resolve([((b"1", None, None), 0)])

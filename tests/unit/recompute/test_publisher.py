@@ -3,13 +3,19 @@
 from types import SimpleNamespace
 
 import pytest
+import structlog
+from prometheus_client import CollectorRegistry
 
 from proto.positions import Lsn
 from proto.tidewire.v1.deltas_pb2 import DELTA_KIND_ERROR
 from proto.tidewire.v1.queries_pb2 import Query, SnapshotWanted
-from services.recompute.core.live import Failure, LiveQuery, LiveTemplate, Request
+from services.recompute.core.live_query import Failure, LiveQuery, LiveTemplate, Request
 from services.recompute.core.result import Position, Result
-from services.recompute.telling import Telling
+from services.recompute.errors import RowTooLarge
+from services.recompute.flow.failures import Failures
+from services.recompute.flow.own_barriers import OwnBarriers
+from services.recompute.flow.publisher import Publisher
+from services.recompute.metrics import Metrics
 
 OVERFLOW = Failure("22003", "integer out of range")
 HISTORY = 1
@@ -41,9 +47,11 @@ def records():
 
 
 @pytest.fixture
-def telling(log, records):
-    metrics = SimpleNamespace(deltas=SimpleNamespace(inc=lambda _: None))
-    return Telling(records, log, metrics, emit_barrier=lambda: "own", barrier_wait_s=1.0, clock=lambda: 0.0)
+def publisher(log, records):
+    metrics = Metrics(CollectorRegistry())
+    failures = Failures(metrics, structlog.get_logger())
+    barriers = OwnBarriers(lambda: "own", structlog.get_logger())
+    return Publisher(records, log, metrics, failures, own_barriers=barriers, barrier_wait_s=1.0, clock=lambda: 0.0)
 
 
 @pytest.fixture
@@ -61,35 +69,45 @@ def ask(live, barrier):
     live.requests[barrier.encode()] = Request(SnapshotWanted(request_id=barrier.encode(), barrier_id=barrier), 0.0)
 
 
-def test_readers_are_told_of_an_error_at_the_place_of_the_data_that_it_is_about(telling, records, live):
-    telling.fail(live, OVERFLOW, Position(Lsn(100), 1))
+def test_an_error_is_published_at_the_position_of_the_data_that_causes_it(publisher, records, live):
+    publisher.fail(live, OVERFLOW, Position(Lsn(100), 1))
     (error,) = records.told
     assert (error.kind, error.to_lsn, error.error_sqlstate) == (DELTA_KIND_ERROR, 100, "22003")
 
 
-def test_an_error_of_older_data_is_no_answer_to_who_asks_behind_a_later_commit(telling, records, live):
-    telling.fail(live, OVERFLOW, Position(Lsn(100), 1))
+def test_an_error_at_an_older_position_does_not_answer_a_request_behind_a_later_commit(publisher, records, live):
+    publisher.fail(live, OVERFLOW, Position(Lsn(100), 1))
     ask(live, "before")
     ask(live, "after")
-    telling.answer(live, is_current=False)
+    publisher.answer(live, is_current=False)
     assert [(request, result.to_lsn) for request, result in records.answered] == [(b"before", 100)]
     # PostgreSQL was asked again, and still fails.
-    telling.fail(live, OVERFLOW, Position(Lsn(160), 1))
-    telling.answer(live, is_current=False)
+    publisher.fail(live, OVERFLOW, Position(Lsn(160), 1))
+    publisher.answer(live, is_current=False)
     assert [request for request, _ in records.answered] == [b"before", b"after"]
     assert len(records.told) == 1
 
 
-def test_an_error_that_is_current_answers_who_asks_where_the_log_stands(telling, records, live, log):
-    telling.fail(live, OVERFLOW, Position(Lsn(100), 1))
+def test_a_current_error_answers_a_request_at_the_end_of_the_log(publisher, records, live, log):
+    publisher.fail(live, OVERFLOW, Position(Lsn(100), 1))
     ask(live, "after")
     ask(live, "not in the log yet")
-    telling.answer(live, is_current=True)
+    publisher.answer(live, is_current=True)
     assert [(request, result.to_lsn) for request, result in records.answered] == [(b"after", log.position.lsn)]
 
 
-def test_a_query_that_can_have_no_result_is_refused_at_once(telling, records, live, log):
-    telling.fail(live, Failure("42P01", 'relation "gone" does not exist'))
+def test_a_query_that_can_have_no_result_is_refused_at_once(publisher, records, live, log):
+    publisher.fail(live, Failure("42P01", 'relation "gone" does not exist'))
     ask(live, "not in the log yet")
-    telling.answer(live, is_current=False)
+    publisher.answer(live, is_current=False)
     assert [result.to_lsn for _, result in records.answered] == [log.position.lsn]
+
+
+def test_a_row_that_no_record_can_hold_is_an_error_of_its_query(publisher, live, records):
+    def too_large():
+        yield from live.result.change({(b"2",): 1}, Position(Lsn(100), 1))
+        raise RowTooLarge(2_000_000, 1_000_000)
+
+    assert not publisher.publish(live, too_large())
+    assert [(one.kind, one.error_sqlstate) for one in records.told] == [(DELTA_KIND_ERROR, "54000")]
+    assert live.result is None and live.failure.sqlstate == "54000"

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from proto.tidewire.v1.deltas_pb2 import (
     FULL_REASON_SCHEMA_CHANGED,
     DeltaRecord,
     ResultColumn,
+    Snapshot,
 )
 from services.recompute.core.emitted import Emitted
 from services.recompute.core.result import Position, Result, error_delta, failed_at
@@ -65,6 +67,32 @@ def test_a_reader_holds_each_state_and_so_does_one_who_takes_over(states, ordere
         assert reader.rows == Counter(rows)
         assert emitted.states[QUERY].rows == Counter(rows)
         assert emitted.states[QUERY].standing == reader.standing
+
+
+@pytest.mark.parametrize("how", ["progress", "replace"])
+def test_a_takeover_knows_the_rows_of_a_result_that_moved_on_before_it_was_first_shown(how):
+    live, emitted = result(), Emitted()
+    list(live.begin([(b"1",)], Position(10, 0), None))
+    # It was evaluated beside the loop, or waited for its barrier, and commits came meanwhile.
+    moved = live.progress(Position(11, 0)) if how == "progress" else live.replace([(b"2",)], Position(11, 0))
+    for delta in moved:
+        emitted.feed(DeltaRecord(epoch=1, writer=1, delta=delta))
+    assert emitted.states[QUERY].rows is None
+    for whole in live.whole():
+        emitted.feed(DeltaRecord(epoch=1, writer=1, snapshot=Snapshot(request_id=b"first", result=whole)))
+    assert emitted.states[QUERY] == live.state
+    for delta in live.replace([(b"3",)], Position(12, 0)):
+        emitted.feed(DeltaRecord(epoch=1, writer=1, delta=delta))
+    assert emitted.states[QUERY] == live.state
+
+
+def test_a_whole_result_does_not_undo_an_error_at_the_same_place():
+    live, emitted = result(), Emitted()
+    list(live.begin([(b"1",)], Position(10, 0), None))
+    emitted.feed(DeltaRecord(epoch=1, writer=1, delta=error_delta(QUERY, 1, Position(10, 0), "22012", "by zero")))
+    for whole in live.whole():
+        emitted.feed(DeltaRecord(epoch=1, writer=1, snapshot=Snapshot(request_id=b"late", result=whole)))
+    assert emitted.states[QUERY].is_error
 
 
 @given(before=ROWS, after=ROWS)

@@ -1,8 +1,8 @@
 """Parameters in Spark SQL."""
 
 from services.recompute.core.catalog import PgType
-from services.recompute.outbound.frames import Condition, fused
-from services.recompute.outbound.tuples import (
+from services.recompute.outbound.spark.frames import Condition, fused
+from services.recompute.outbound.spark.tuples import (
     as_select,
     as_table,
     at_moment,
@@ -36,7 +36,7 @@ def test_tuples_are_also_a_table():
     assert as_select((), ()) == "(SELECT 0 AS q)"
 
 
-def test_what_a_text_reads():
+def test_tables_and_columns_that_a_plan_reads_are_found():
     assert columns_read(SQL) == {0, 12}
     assert tables_read("FROM ⟦t:16384⟧ JOIN ⟦t:7⟧") == {16384, 7}
     assert with_views("FROM ⟦t:16384⟧", {16384: "v"}) == "FROM v"

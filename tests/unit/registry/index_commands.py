@@ -1,19 +1,18 @@
-"""Commands as a gateway sends them, and the topics as they hold what a roster wrote."""
+"""Commands as a gateway sends them, and the topics as they hold what an index wrote."""
 
 from uuid import uuid4
 
 from proto.tidewire.v1.commands_pb2 import Command, Owner, Pause, Renew, Resume, SnapshotRequest, Subscribe, Unsubscribe
-from services.registry.core.limits import Limits
-from services.registry.core.roster import Roster
+from services.registry.core.limits import SubscriptionLimits
+from services.registry.core.subscription_index import SubscriptionIndex
 from services.registry.core.writes import PutSubscription
 
 SECOND_US = 1_000_000
 
 
-def subscribe(sql="SELECT 1", owner="c", role="r", gateway="g", at_us=0, lease_ms=1000):
-    body = Subscribe(
-        subscription_id=uuid4().bytes, sql=sql, owner=Owner(role=role, connection_id=owner), lease_ms=lease_ms
-    )
+def subscribe(sql="SELECT 1", owner="c", role="r", login="", gateway="g", at_us=0, lease_ms=1000):
+    who = Owner(role=role, login=login or role, connection_id=owner)
+    body = Subscribe(subscription_id=uuid4().bytes, sql=sql, owner=who, lease_ms=lease_ms)
     return Command(command_id=uuid4().bytes, gateway_id=gateway, sent_us=at_us, subscribe=body)
 
 
@@ -37,8 +36,8 @@ def request(query_id, request_id=b"whole"):
     return _of(snapshot_request=SnapshotRequest(query_id=query_id, request_id=request_id))
 
 
-def new_roster(owner=100, everyone=1000, per_s=1000, stall_us=100 * SECOND_US):
-    return Roster(Limits(owner, everyone, per_s), stall_us=stall_us)
+def new_index(owner=100, everyone=1000, per_s=1000, login=1000, stall_us=100 * SECOND_US):
+    return SubscriptionIndex(SubscriptionLimits(owner, everyone, per_s, login, 10_000, 20_000), stall_us=stall_us)
 
 
 class Topics:

@@ -12,7 +12,7 @@ from proto.tidewire.v1.queries_pb2 import Query
 from services.chassis.postgres import Postgres
 from services.devstack.postgres import MAJOR
 from services.recompute.core.catalog import Described
-from services.recompute.inbound.catalog import CatalogReader
+from services.recompute.outbound.postgres.catalog import CatalogReader
 from tests.fixtures.postgres import VERSIONS, PostgresServer, start_postgres
 
 SHOP = Path(__file__).parent / "shop.sql"
@@ -44,7 +44,7 @@ def admin(shop: str) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture(scope="package")
 def reader(shop: str) -> Iterator[CatalogReader]:
-    with CatalogReader(Postgres(dsn=shop)) as reader:
+    with CatalogReader(Postgres(dsn=shop, superusers_subscribe=True)) as reader:
         yield reader
 
 

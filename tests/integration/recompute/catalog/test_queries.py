@@ -4,7 +4,7 @@ import pytest
 
 from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.catalog import Collation
-from services.recompute.core.refusal import Refused
+from services.sqlguard.refusal import Refused
 
 
 def parameter_names(described) -> list[str]:

@@ -4,8 +4,8 @@ import psycopg
 import pytest
 
 from services.recompute.core.catalog import View
-from services.recompute.core.refusal import Refused
-from services.recompute.inbound.catalog import CatalogReader
+from services.recompute.outbound.postgres.catalog import CatalogReader, rights_mark
+from services.sqlguard.refusal import Refused
 
 ROOM = {"settings_read": {"app.room": "o'brien"}}
 CLERK = "(((owner = 'clerk'::name)) OR ((room = 'o''brien'::text))) AND ((body <> 'it''s CURRENT_USER'::text))"
@@ -44,7 +44,7 @@ def test_an_owner_who_is_forced_and_a_table_without_policies_show_nothing(descri
 
 def test_a_view_shows_what_its_owner_may_see_unless_it_asks_for_its_reader(describe):
     owners = describe("SELECT * FROM notes_of_keeper")
-    assert (row_filter(owners), type(owners.relations["", "notes_of_keeper"])) == ("", View)
+    assert (row_filter(owners), type(owners.relations["public", "notes_of_keeper"])) == ("", View)
     assert row_filter(describe("SELECT * FROM notes_of_reader", **ROOM)) == CLERK
 
 
@@ -107,14 +107,32 @@ def rows(connection: psycopg.Connection, sql: str) -> list[str]:
         "ALTER VIEW cheap SET (security_invoker = true)",
     ],
 )
-def test_the_mark_of_rights_is_another_one_when_rights_are(reader: CatalogReader, change):
+def test_the_mark_of_rights_is_another_one_when_rights_are(reader: CatalogReader, admin, change):
     before = reader.rights()
     # In its own transaction, so that the change need not be undone.
-    reader._connection.execute("BEGIN; SET LOCAL search_path = public")
-    reader._connection.execute(change)
-    inside = reader.rights()
-    reader._connection.execute("ROLLBACK")
+    admin.execute("BEGIN; SET LOCAL search_path = public")
+    admin.execute(change)
+    inside = rights_mark(admin)
+    admin.execute("ROLLBACK")
     assert inside != before and reader.rights() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE TEMP VIEW passing AS SELECT 1 AS a",
+        "CREATE TEMP TABLE passing (a int); GRANT SELECT (a) ON passing TO PUBLIC; CREATE POLICY p ON passing",
+        "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC",
+    ],
+)
+def test_what_any_login_may_make_for_itself_is_no_other_mark_of_rights(reader: CatalogReader, admin, change):
+    before = reader.rights()
+    admin.execute("BEGIN")
+    admin.execute(change)
+    inside = rights_mark(admin)
+    admin.execute("ROLLBACK")
+    assert inside == before
 
 
 def test_a_setting_of_the_subscriber_that_nobody_knows_is_refused(describe):
@@ -122,8 +140,24 @@ def test_a_setting_of_the_subscriber_that_nobody_knows_is_refused(describe):
         describe("SELECT * FROM note")
 
 
+@pytest.mark.parametrize("name", ["role", "session_authorization", "is_superuser", "work_mem"])
+def test_a_setting_that_would_tell_of_our_session_is_refused(describe, name):
+    for known in ({}, {name: "none"}):
+        with pytest.raises(Refused, match=f"setting {name} in the subscriber's session is not known"):
+            describe(f"SELECT current_setting('{name}')", settings_read=known)
+
+
+def test_the_name_of_an_application_is_the_subscriber_s(describe):
+    described = describe("SELECT current_setting('application_name')", settings_read={"application_name": "shop"})
+    assert [(column.name, column.type.name) for column in described.columns] == [("current_setting", "text")]
+    with pytest.raises(Refused, match="setting application_name in the subscriber's session is not known"):
+        describe("SELECT current_setting('application_name')")
+
+
 def test_settings_of_the_server_and_of_the_query_are_known(describe):
-    describe("SELECT current_setting('server_version'), current_setting('TimeZone'), current_setting('search_path')")
+    names = ("server_version", "TimeZone", "search_path")
+    described = describe("SELECT " + ", ".join(f"current_setting('{name}') AS {name}" for name in names))
+    assert [column.name for column in described.columns] == [name.lower() for name in names]
 
 
 @pytest.mark.parametrize(

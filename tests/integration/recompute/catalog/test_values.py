@@ -4,7 +4,8 @@ import pytest
 
 from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.catalog import PgType
-from services.recompute.inbound.catalog import CatalogReader
+from services.recompute.outbound.postgres.catalog import CatalogReader
+from tests.integration.recompute.catalog.conftest import query_of
 
 TOKYO = TextSettings(time_zone="Asia/Tokyo", date_style="SQL, DMY", interval_style="iso_8601", bytea_output="escape")
 
@@ -12,7 +13,8 @@ TOKYO = TextSettings(time_zone="Asia/Tokyo", date_style="SQL, DMY", interval_sty
 @pytest.fixture
 def normalised(reader: CatalogReader):
     def of(*columns: tuple[int, str], tuples: list, settings: TextSettings = TOKYO) -> list:
-        return reader.normalised([PgType(oid, name) for oid, name in columns], tuples, settings)
+        types = [PgType(oid, name) for oid, name in columns]
+        return reader.normalised(query_of("", text_settings=settings), types, tuples)
 
     return of
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from services.recompute.outbound.evaluation import Evaluation
-from services.recompute.outbound.session import Spark
+from services.recompute.outbound.spark.evaluation import Evaluation
+from services.recompute.outbound.spark.session import Spark
 from tests.integration.recompute.evaluation.tables import GivenTables
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def spark():
     session = Spark(master="local[*]", driver_memory="1g", java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
     yield session

@@ -5,12 +5,12 @@ import pyarrow as pa
 from proto.rows import ResultRow
 from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.catalog import Collation, Column, PgType, Table
-from services.recompute.core.changed import Changes
 from services.recompute.core.job import Job
 from services.recompute.core.plan import Full, Narrowing, OutputColumn, Plan, RowLocal, Strategy
 from services.recompute.core.rendering import PINNED
+from services.recompute.core.row_changes import Changes
 from services.recompute.core.storage import arrow_column
-from services.recompute.outbound.session import Spark
+from services.recompute.outbound.spark.session import Spark
 
 INT4 = PgType(23, "int4")
 INT8 = PgType(20, "int8")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from services.recompute.outbound.session import Spark
+from services.recompute.outbound.spark.session import Spark
 from tests.fixtures.postgres import PostgresServer
 from tests.integration.recompute.functions.edges import Edges
 
@@ -19,7 +19,7 @@ def edges(postgres_server: PostgresServer) -> Iterator[Edges]:
     postgres_server.drop_database(name)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def spark() -> Iterator[Spark]:
     session = Spark(master="local[2]", driver_memory="1g", java_options="")
     yield session

@@ -1,18 +1,25 @@
 """A table of edge values, and the same table in Spark."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import psycopg
 import pyarrow as pa
+from msgspec.structs import replace
 from psycopg.pq import Format
-from sqlglot import exp
 
 from proto.pgoutput import PINNED_TEXT_SETTINGS
 from proto.tidewire.v1.commands_pb2 import TextSettings
-from services.recompute.core.catalog import Collation, PgType
-from services.recompute.core.dialect.typed import TIMESTAMPTZ, Typed, Untranslatable
+from services.recompute.core.catalog import Collation, Described, PgType
+from services.recompute.core.certainty import Place
+from services.recompute.core.sql.block import Block, Entry
+from services.recompute.core.sql.typed import Typed
+from services.recompute.core.sql.world import Field, World
 from services.recompute.core.storage import arrow_column, parsed_moment
+from services.recompute.core.tree import nodes as n
+from services.recompute.core.tree.facts import numbers_of
+from services.recompute.core.tree.reading import read_tree
+from services.recompute.outbound.postgres.catalog_relations import Survey
+from tests.integration.recompute.tree.descriptions import described
 
 PINNED = TextSettings(
     time_zone="UTC", date_style="ISO, MDY", interval_style="postgres", bytea_output="hex", extra_float_digits=1
@@ -21,30 +28,16 @@ PINNED = TextSettings(
 SQL = (Path(__file__).parent / "edges.sql").read_text()
 
 
-class EdgeScope:
-    """Names mean columns of the table; there are no parameters but those given."""
+class EdgeBlock(Block):
+    """A query over the table, whose columns are called c_ and their names in Spark."""
 
-    settings: TextSettings = PINNED
+    def __init__(self, world: World, query: n.Query, columns: dict[str, PgType]) -> None:
+        super().__init__(world, query, None)
+        fields = tuple(Field(Typed(sql=f"c_{name}", type=type_)) for name, type_ in columns.items())
+        self.entries[1] = Entry(name="edges", fields=fields)
 
-    collation = Collation.BYTES
-
-    def __init__(self, columns: dict[str, PgType], now_us: int, parameters: Sequence[Typed] = ()) -> None:
-        self._columns, self._now_us, self._parameters = columns, now_us, parameters
-
-    def intercepted(self, node: exp.Expression) -> Typed | None:
-        return None
-
-    def column(self, node: exp.Column) -> Typed:
-        return Typed(sql=f"c_{node.name}", type=self._columns[node.name])
-
-    def parameter(self, number: int) -> Typed:
-        return self._parameters[number - 1]
-
-    def subquery(self, node: exp.Expression) -> Typed:
-        raise Untranslatable("subquery")
-
-    def now(self) -> Typed:
-        return Typed(sql=f"CAST('{self._now_us}' AS BIGINT)", type=TIMESTAMPTZ, reads_clock=True)
+    def input_at(self, place: Place) -> Typed:
+        return self.field_at(place).typed
 
 
 class Edges:
@@ -67,9 +60,23 @@ class Edges:
         }
         self.now_us = parsed_moment(self.answer("now()", "id = 1")[0][0].decode())
 
-    @property
-    def scope(self) -> EdgeScope:
-        return EdgeScope(self.columns, self.now_us)
+    def translated(self, sql: str) -> Typed:
+        """An expression over the table, out of PostgreSQL's tree of it."""
+        tree = read_tree(described(self.connection, f"SELECT {sql} AS x FROM edges").rewritten)
+        assert isinstance(tree, n.Query)
+        survey = Survey(self.connection, role="postgres", role_oid=10, settings={})
+        facts = Described(
+            relations={},
+            parameter_types=(),
+            columns=(),
+            collation=Collation.BYTES,
+            named=survey.named(numbers_of(tree)),
+        )
+        block = EdgeBlock(World(facts, PINNED, shared=False), tree, self.columns)
+        (entry,) = tree.targetList
+        assert isinstance(entry, n.TargetEntry)
+        typed = block.translate(entry.expr)
+        return replace(typed, sql=typed.sql.replace("⟦now⟧", f"CAST('{self.now_us}' AS BIGINT)"))
 
     def answer(self, expression: str, where: str = "true") -> tuple[list[bytes | None], int, int]:
         """What PostgreSQL prints in each row, with the type and its modifier."""

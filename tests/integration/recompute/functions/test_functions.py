@@ -10,13 +10,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from services.recompute.core.catalog import PgType
-from services.recompute.core.dialect.casts import cast
-from services.recompute.core.dialect.forms import canonical_of
-from services.recompute.core.dialect.parsing import parse
-from services.recompute.core.dialect.scalar import translate
-from services.recompute.core.dialect.typed import TEXT, Typed, Untranslatable
 from services.recompute.core.rendering import Unrenderable, renderer
-from services.recompute.outbound.session import Spark
+from services.recompute.core.sql.forms import canonical_of
+from services.recompute.core.sql.typed import Untranslatable
+from services.recompute.outbound.spark.session import Spark
 from tests.integration.recompute.functions.edges import PINNED, Edges
 from tests.integration.recompute.functions.expected import Expression, listed
 
@@ -35,15 +32,10 @@ class Asked(Struct, frozen=True):
     canonical: str
 
 
-def translated(sql: str, edges: Edges) -> Typed:
-    typed = translate(parse(f"SELECT {sql}").expressions[0], edges.scope)
-    return cast(typed, TEXT) if typed.type.name == "unknown" else typed
-
-
 def asked(expression: Expression, edges: Edges) -> Asked:
     answers, oid, modifier = edges.answer(expression.sql, expression.where)
     rows = [int(found or b"") for found in edges.answer("id", expression.where)[0]]
-    typed = translated(expression.sql, edges)
+    typed = edges.translated(expression.sql)
     return Asked(expression, rows, answers, (oid, modifier), typed.type, canonical_of(typed))
 
 
@@ -105,7 +97,7 @@ def test_compiled_expressions_give_what_interpreted_ones_do(edges: Edges, frame:
 def test_spark_fails_where_postgres_does(expression: Expression, edges: Edges, frame: Callable[[bool], DataFrame]):
     with pytest.raises(psycopg.Error), edges.connection.transaction():
         edges.answer(expression.sql, expression.where)
-    typed = translated(expression.sql, edges)
+    typed = edges.translated(expression.sql)
     rows = [int(found or b"") for found in edges.answer("id", expression.where)[0]]
     with pytest.raises((PySparkException, Unrenderable)):
         evaluated(frame(False), [Asked(expression, rows, [], (0, 0), typed.type, canonical_of(typed))])
@@ -116,4 +108,4 @@ def test_what_is_not_known_to_be_equal_is_left_to_postgres(expression: Expressio
     with edges.connection.transaction(force_rollback=True):
         edges.answer(expression.sql, expression.where)
     with pytest.raises(Untranslatable):
-        canonical_of(translated(expression.sql, edges))
+        canonical_of(edges.translated(expression.sql))

@@ -1,6 +1,5 @@
 """A value that goes through Spark untouched is printed as the subscriber's own connection would print it."""
 
-import io
 import secrets
 import struct
 from collections.abc import Iterator
@@ -8,15 +7,15 @@ from random import Random
 
 import psycopg
 import pyarrow as pa
-import pyarrow.csv
 import pytest
 
 from proto.pgoutput import PINNED_TEXT_SETTINGS
 from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.catalog import PgType
 from services.recompute.core.rendering import ZONE_PROBE, Unrenderable, renderer, zone_agrees
-from services.recompute.core.storage import arrow_column, arrow_type, canonical, copied, literal, spark_type
-from services.recompute.outbound.session import Spark
+from services.recompute.core.storage import arrow_column, canonical, literal, spark_type
+from services.recompute.outbound.postgres.table_copy import batches
+from services.recompute.outbound.spark.session import Spark
 from tests.fixtures.postgres import PostgresServer
 
 ROWS = 400
@@ -94,22 +93,12 @@ class Values:
         return list(found[0])
 
     def csv(self) -> pa.Table:
-        outputs = ", ".join(f"{copied(name, t)} AS {name}" for name, t in self.types.items())
+        outputs = ", ".join(self.types)
         with self._connection.cursor().copy(
             f"COPY (SELECT {outputs} FROM kept ORDER BY id) TO STDOUT (FORMAT csv)"
         ) as copy:
             data = b"".join(bytes(part) for part in copy)
-        return pyarrow.csv.read_csv(
-            io.BytesIO(data),
-            read_options=pyarrow.csv.ReadOptions(column_names=list(self.types)),
-            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types={name: arrow_type(t) for name, t in self.types.items()},
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
+        return pa.Table.from_batches(batches(data, tuple(self.types.values()))).rename_columns(list(self.types))
 
 
 @pytest.fixture(scope="module")

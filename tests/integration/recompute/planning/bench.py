@@ -15,9 +15,9 @@ from services.recompute.core.catalog import Table, Union
 from services.recompute.core.job import Failed, Job
 from services.recompute.core.plan import Plan, Strategy
 from services.recompute.core.planning import plan
-from services.recompute.inbound.catalog import CatalogReader
-from services.recompute.outbound.evaluation import Evaluation
-from services.recompute.outbound.session import Spark
+from services.recompute.outbound.postgres.catalog import CatalogReader
+from services.recompute.outbound.spark.evaluation import Evaluation
+from services.recompute.outbound.spark.session import Spark
 from tests.oracle.local import HeldTables
 from tests.oracle.local import without_obstacles as watched
 
@@ -40,7 +40,7 @@ class Bench:
     """One database on one Spark session."""
 
     def __init__(self, spark: Spark, dsn: str) -> None:
-        self._postgres = Postgres(dsn=dsn)
+        self._postgres = Postgres(dsn=dsn, superusers_subscribe=True)
         self._dsn = dsn
         self._tables = HeldTables(spark, self._postgres)
         self._evaluation = Evaluation(spark, self._tables)

@@ -184,3 +184,4 @@ SELECT min(at), max(at), count(DISTINCT date_trunc('day', at)) FROM marks GROUP 
 SELECT upper(name) AS name FROM people ORDER BY name, id;
 SELECT length(name) AS team, id FROM people ORDER BY team, id;
 SELECT length(name) AS team, count(*) FROM people GROUP BY team, name ORDER BY 1, 2;
+SELECT name FROM people p WHERE p.id IN (VALUES (1), (3));

@@ -12,6 +12,5 @@ SELECT name FROM people p WHERE EXISTS (SELECT count(*) FROM links l WHERE l.a =
 SELECT name FROM people p WHERE NOT EXISTS (SELECT max(strength) FROM links l WHERE l.a = p.id);
 SELECT name FROM people p WHERE EXISTS (SELECT 1 FROM links l WHERE l.a = p.id HAVING count(*) > 1);
 SELECT name, (SELECT count(*) FROM marks m WHERE m.person = p.id HAVING count(*) > 1) AS n FROM people p;
-SELECT name FROM people p WHERE p.id IN (VALUES (1), (3));
 SELECT name FROM people p WHERE EXISTS (SELECT 1 FROM links l WHERE l.a = p.id AND EXISTS (SELECT 1 FROM marks m WHERE m.person = l.b AND m.points > p.id));
 SELECT name FROM people p WHERE height > ALL (SELECT height FROM people q WHERE q.team = p.team);

@@ -9,7 +9,7 @@ import pytest
 
 from proto.rows import ResultRow
 from services.recompute.core.plan import Plan, Strategy
-from services.recompute.outbound.session import Spark
+from services.recompute.outbound.spark.session import Spark
 from tests.fixtures.postgres import PostgresServer
 from tests.integration.recompute.planning import corpus
 from tests.integration.recompute.planning.bench import Asked, Bench

@@ -11,17 +11,18 @@ import structlog
 
 from proto.pgoutput import PINNED_TEXT_SETTINGS
 from proto.topics import FLOW
-from services.chassis import barrier
-from services.chassis.changes import ChangesFollower
+from services.changelog import barrier
+from services.changelog.follower import ChangesFollower
 from services.chassis.kafka import ensure_topics
 from services.chassis.postgres import Postgres
 from services.recompute.core import rendering, storage
 from services.recompute.core.catalog import Collation, Column, PgType, Table
-from services.recompute.core.limits import Limits
+from services.recompute.core.limits import ReplicaLimits
 from services.recompute.core.rendering import PINNED
+from services.recompute.flow.tables.table_set import TableSet
 from services.recompute.inbound.changes import CommitLog
-from services.recompute.outbound.session import Spark
-from services.recompute.tables import Tables
+from services.recompute.inbound.open_transaction import MOST_BYTES
+from services.recompute.outbound.spark.session import Spark
 from tests.fixtures.capture import CapturedDatabase
 
 WITHIN_S = 120.0
@@ -40,22 +41,24 @@ WHERE i.indrelid = %s AND i.indisprimary AND a.attrelid = i.indrelid ORDER BY k.
 class Replicas:
     """A worker's tables and its log, turned by hand."""
 
-    def __init__(self, spark, database, folder, limits=None, part_bytes=1 << 16, by_driver_bytes=0):
+    def __init__(
+        self, spark, database, folder, limits=None, part_bytes=1 << 16, by_driver_bytes=0, most_bytes=MOST_BYTES
+    ):
         self.spark, self.database, self.folder = spark, database, folder
         ensure_topics(database.kafka, FLOW)
         self._follower = ChangesFollower(database.kafka, client_id="replica-test")
         self._follower.from_near_end(2000)
-        self.log = CommitLog(self._follower)
+        self.log = CommitLog(self._follower, most_bytes=most_bytes)
         self.log.catch_up(lambda: None)
         self.settled, self.events = [], []
-        self.tables = Tables(
+        self.tables = TableSet(
             spark,
             Postgres(dsn=database.dsn),
             database.kafka,
             self.log,
             folder,
             structlog.wrap_logger(None, processors=[self._note], wrapper_class=structlog.BoundLogger),
-            limits=limits or Limits(in_memory_rows=0),
+            limits=limits or ReplicaLimits(in_memory_rows=0),
             part_bytes=part_bytes,
             by_driver_bytes=by_driver_bytes,
         )
@@ -68,7 +71,7 @@ class Replicas:
         for commit in self.log.read(0.02):
             self.tables.take(commit)
         self.settled += self.tables.settle()
-        self.tables.upkeep()
+        self.tables.compact()
 
     def until(self, condition, within_s=WITHIN_S):
         deadline = time.monotonic() + within_s
@@ -93,7 +96,7 @@ class Replicas:
     def rest(self):
         """Turn until compaction and checkpoints have nothing to do."""
         self.turn()
-        self.until(lambda: self.tables._upkeep.is_idle)
+        self.until(lambda: self.tables._compaction.is_idle)
 
     def compacted(self):
         return sum(event["event"] == "table_compacted" for event in self.events)
@@ -178,7 +181,7 @@ class Watched:
         self._captured.end()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def spark():
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     started = Spark(master="local[2]", driver_memory="1g", java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1")

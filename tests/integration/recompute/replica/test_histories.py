@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proto.topics import CHANGES
-from services.recompute.core.limits import Limits
+from services.recompute.core.limits import ReplicaLimits
 
 # Everything is compacted as soon as there is a little to compact.
-EAGER = Limits(in_memory_rows=0, overlay_rows=8, checkpoint_rows=1)
+EAGER = ReplicaLimits(in_memory_rows=0, overlay_rows=8, checkpoint_rows=1)
 STATEMENTS = (
     "INSERT INTO {0} (id, v, large) SELECT n, 'i{1}', repeat('z{1}', 1500) FROM generate_series({1}, {1} + 3) n "
     "WHERE n NOT IN (SELECT id FROM {0})",
@@ -237,7 +237,7 @@ def test_a_value_that_spark_cannot_hold_leaves_the_table_to_postgres(watched, re
     assert [(one.oid, one.outcome) for one in replicas.settled[2:]] == [(table.oid, "unfit")]
 
 
-def test_a_table_that_is_gone_is_said_to_be(watched, replicas):
+def test_a_dropped_table_is_reported_as_gone(watched, replicas):
     table = watched.create("id int PRIMARY KEY")
     watched.execute(f"DROP TABLE {table.name}")
     replicas.tables.want(table)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.recompute.core.limits import Limits
+from services.recompute.core.limits import ReplicaLimits
 
 
 def is_same(replicas, watched, table):
@@ -73,14 +73,14 @@ def test_truncate_counts_in_its_place_among_the_changes_of_its_transaction(repli
     assert is_same(replicas, watched, table)
     changes = replicas.tables.changes(table.oid)
     assert (changes.emptied, sorted(changes.rows)) == (True, [((b"1", b"after"), 1), ((b"2", b"later"), 1)])
-    replicas.tables.changes_told()
+    replicas.tables.clear_changes()
     watched.execute(f"DELETE FROM {table.name} WHERE id = 1")
     assert is_same(replicas, watched, table)
     assert not replicas.tables.changes(table.oid).emptied
 
 
 def test_a_small_table_is_held_in_memory_until_it_grows(spark, watched, tmp_path, make_replicas):
-    replicas = make_replicas(limits=Limits(in_memory_rows=50, overlay_rows=50, checkpoint_rows=10_000))
+    replicas = make_replicas(limits=ReplicaLimits(in_memory_rows=50, overlay_rows=50, checkpoint_rows=10_000))
     keyed, keyless = watched.create("id int PRIMARY KEY, v text"), watched.create("id int, v text")
     for table in (keyed, keyless):
         watched.execute(f"INSERT INTO {table.name} SELECT n, 'v' FROM generate_series(1, 20) n")
@@ -98,3 +98,47 @@ def test_a_small_table_is_held_in_memory_until_it_grows(spark, watched, tmp_path
         replicas.rest()
         assert is_same(replicas, watched, keyed) and is_same(replicas, watched, keyless)
     assert replicas.compacted() > 0
+
+
+def test_a_transaction_that_is_too_large_to_keep_has_its_table_loaded_again(watched, make_replicas):
+    replicas = make_replicas(most_bytes=100_000)
+    large, small = watched.create("id int PRIMARY KEY, v text"), watched.create("id int PRIMARY KEY, v text")
+    for table in (large, small):
+        watched.execute(f"INSERT INTO {table.name} SELECT n, 'v' FROM generate_series(1, 50) n")
+    replicas.load(large, small)
+    with watched.connection.transaction():
+        watched.execute(f"UPDATE {small.name} SET v = 'w' WHERE id = 1")
+        watched.execute(f"TRUNCATE {large.name}")
+        watched.execute(f"INSERT INTO {large.name} SELECT n, 'w' FROM generate_series(1, 2000) n")
+    replicas.reach(watched.barrier())
+    assert not replicas.tables.is_ready(large.oid) and replicas.tables.is_ready(small.oid)
+    watched.execute(f"UPDATE {large.name} SET v = 'x' WHERE id = 2")
+    replicas.load(large)
+    assert is_same(replicas, watched, large) and is_same(replicas, watched, small)
+    reloaded = [event["table"] for event in replicas.events if event["event"] == "table_reloaded"]
+    assert reloaded == [large.name]
+
+
+def test_one_login_s_locked_tables_leave_a_thread_to_the_others(watched, make_replicas):
+    """A load waits two seconds for a lock, and all the others behind it."""
+    replicas = make_replicas(limits=ReplicaLimits())
+    hostile = [watched.create("id int PRIMARY KEY") for _ in range(6)]
+    own = watched.create("id int PRIMARY KEY")
+    with watched.connect() as locking, locking.transaction():
+        for table in hostile:
+            locking.execute(f"LOCK TABLE {table.name} IN ACCESS EXCLUSIVE MODE")
+        for table in hostile:
+            replicas.tables.want(table, login="hostile")
+        replicas.tables.want(own, login="neighbour")
+        replicas.until(lambda: replicas.tables.is_ready(own.oid), within_s=3.5)
+    replicas.load(*hostile)
+
+
+def test_a_table_that_is_too_large_is_left_to_postgres(watched, make_replicas):
+    table = watched.create("id int PRIMARY KEY, t text")
+    watched.execute(f"INSERT INTO {table.name} SELECT n, repeat('x', 1000) FROM generate_series(1, 2000) n")
+    replicas = make_replicas(limits=ReplicaLimits(largest_table_mb=1))
+    replicas.tables.want(table)
+    replicas.until(lambda: replicas.has_left([table]))
+    assert replicas.settled[-1].outcome == "unfit"
+    assert replicas.settled[-1].reason == f"table {table.name} takes 2 MB, at most 1 are copied"

@@ -10,7 +10,7 @@ from proto.tidewire.v1.commands_pb2 import Parameter, TextSettings
 from proto.tidewire.v1.queries_pb2 import Query
 from services.chassis.postgres import Postgres
 from services.recompute.core.budget import Budget
-from services.recompute.inbound.source import Ran, RanBadly, Source
+from services.recompute.outbound.postgres.source import Ran, RanBadly, Source
 
 WITHIN_S = 60.0
 OURS = "FROM pg_stat_activity WHERE application_name = 'tidewire recompute' AND datname = current_database()"
@@ -57,7 +57,7 @@ def answers(source: Source, count: int = 1) -> list[Ran | RanBadly]:
     found: list[Ran | RanBadly] = []
     deadline = time.monotonic() + WITHIN_S
     while len(found) < count:
-        assert time.monotonic() < deadline, source.trouble
+        assert time.monotonic() < deadline, f"{len(found)} of {count} answers"
         found += source.ran()
         time.sleep(0.005)
     return found
@@ -166,7 +166,7 @@ def test_the_moment_is_that_of_now(source):
     assert answer.rows == [(str(answer.moment_us).encode(),)]
 
 
-def test_asking_often_is_running_seldom(source):
+def test_many_requests_for_a_query_lead_to_few_runs(source):
     one = source(min_interval_s=0.2)
     begun_s = time.monotonic()
     found: list[Ran | RanBadly] = []
@@ -195,7 +195,7 @@ def test_a_slow_query_leaves_room_for_the_others(source, admin):
 def test_a_crowd_of_bad_queries_never_has_more_than_its_share_of_connections(source, admin):
     one = source(query_share=0.25, statement_timeout_ms=20_000)
     bad = query_of("SELECT count(*) FROM generate_series(1, 300000)")
-    active = f"SELECT count(*) {OURS} AND state <> 'idle'"
+    active = f"SELECT count(*) {OURS} AND state <> 'idle' AND usename ~ '^tidewire_runner'"
     most, ran = 0, 0
     deadline = time.monotonic() + WITHIN_S
     # 20 queries of one role, at 200 changes a second.
@@ -206,6 +206,22 @@ def test_a_crowd_of_bad_queries_never_has_more_than_its_share_of_connections(sou
         ran += len(one.ran())
         time.sleep(0.005)
     assert (most, ran >= 30) == (1, True)
+
+
+def test_a_login_gets_no_more_connections_by_setting_other_roles(source, admin):
+    admin.execute(
+        """
+        DO $$ BEGIN CREATE ROLE two_faced LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
+        GRANT reader, other TO two_faced;
+        """
+    )
+    one = source(statement_timeout_ms=3000)
+    endless = "SELECT count(*) FROM generate_series(1, 10000000000)"
+    for role in ("reader", "other"):
+        one.ask(role.encode(), query_of(endless, role=role, login="two_faced"))
+    one.ask(b"quick", query_of("SELECT 1", role="reader"))
+    first = answers(one)[0]
+    assert first.query_id == b"quick", first
 
 
 def test_a_table_that_is_locked_is_waited_for_without_an_error(source, admin, database):
@@ -229,7 +245,8 @@ def test_connections_are_few_and_closed_when_idle(source, admin):
         one.ask(str(number).encode(), query_of("SELECT 1", role="reader" if number % 2 else "other"))
     answers(one, 20)
     count = f"SELECT count(*) {OURS}"
-    assert admin.execute(count).fetchone()[0] <= 2
+    # One of a runner and one of ours for each of the two roles.
+    assert admin.execute(count).fetchone()[0] <= 4
     deadline = time.monotonic() + WITHIN_S
     while admin.execute(count).fetchone()[0] and time.monotonic() < deadline:
         one.ran()

@@ -1,0 +1,14 @@
+UPDATE t SET a = NOT a, v = 'ab', x = x - 1 WHERE id IN (1, 2, 3, 5);
+INSERT INTO t VALUES (8, NULL, 'ab', 'ab', 'ab', 0.2, 0, 1.000, 3, '2024-02-29 00:00:00', '2025-02-28 23:59:59', 'b', 'A');
+DELETE FROM t WHERE id = 7;
+UPDATE u SET y = NULL WHERE tid = 2;
+INSERT INTO u VALUES (2, 0, 'é');
+DELETE FROM k WHERE tid = 9;
+UPDATE sums SET amt = NULL, free = 0.5 WHERE id = 1;
+INSERT INTO sums VALUES (7, NULL, 0.10, 0.100, NULL);
+UPDATE z SET q = 1 WHERE q = 0;
+INSERT INTO z VALUES (6, 0.01, 0);
+UPDATE links SET s = s + 1;
+DELETE FROM floats WHERE g = 2 AND f8 = -1;
+UPDATE two SET plain = 'b';
+UPDATE "Ä" SET "Ö" = 11;
