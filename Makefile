@@ -5,19 +5,33 @@ DEVSTACK := $(PY) -m services.devstack
 PROTO := $(wildcard proto/tidewire/v1/*.proto)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test up status down logs lint proto bench chaos oracle uninstall clean setup
+.PHONY: help demo test test-quick flow settings up status down logs lint proto bench chaos oracle uninstall clean setup
 
 help: ## what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup ## the product's main job, live; Ctrl-C ends it; ONCE=1 runs a bounded time and checks what it showed
 	@$(PY) -m services.devstack.demo $(if $(ONCE),--once)
 
 test: setup ## the whole test suite in its short forms; ARGS="-k name" chooses
-	@$(PY) -m pytest -m "not chaos" --reruns 1 -rR $(ARGS)
+	@$(PY) -m pytest -m "not chaos" --durations=25 $(ARGS)
 
-up: setup ## start the stack, detached, and wait until every part is ready
-	@$(DEVSTACK) up
+test-quick: setup ## unit, property and architecture tests: under two minutes
+	@$(PY) -m pytest tests/unit tests/property tests/architecture -m "not chaos and not slow and not oracle" $(ARGS)
+
+# Servers of the user's own. Only those named on the command line count: a DSN of the shell's may be meant for others.
+ifeq ($(origin DSN),command line)
+export TIDEWIRE_DEVSTACK_POSTGRES_DSN := $(DSN)
+endif
+ifeq ($(origin KAFKA),command line)
+export TIDEWIRE_DEVSTACK_KAFKA_BOOTSTRAP := $(KAFKA)
+endif
+ifeq ($(origin REDIS),command line)
+export TIDEWIRE_DEVSTACK_REDIS_URL := $(REDIS)
+endif
+
+up: setup ## start the stack, detached; DSN=postgresql://… KAFKA=… REDIS=… around servers of your own, YES=1 without asking
+	@$(DEVSTACK) up $(if $(YES),--yes)
 
 status: setup ## the parts: state, process, address, lag
 	@$(DEVSTACK) status
@@ -27,6 +41,12 @@ down: setup ## stop the stack; its data stays
 
 logs: setup ## the logs of all parts; PART=kafka chooses, FOLLOW=1 goes on
 	@$(DEVSTACK) logs $(if $(FOLLOW),-f) $(PART)
+
+flow: setup ## the topics: who writes and who reads each
+	@$(PY) -c "from proto.topics import flow_lines; print(*flow_lines(), sep='\n')"
+
+settings: setup ## render docs/settings.md from the settings Structs
+	$(PY) -m services.devstack.settings_reference
 
 lint: setup ## ruff, mypy --strict, import-linter
 	$(PY) -m ruff check .
