@@ -119,6 +119,14 @@ class Session:
     def close(self) -> None:
         self._connection.close()
 
+    def _pass_over_copy(self) -> None:
+        """Read a COPY TO STDOUT to its end, and what the server says behind it."""
+        pgconn = self._connection.pgconn
+        while pgconn.get_copy_data(0)[0] > 0:
+            pass
+        while pgconn.get_result() is not None:
+            pass
+
     def _execute(self, sql: str, data: str) -> Told | None:
         if data or _FROM_STDIN.match(sql):
             try:
@@ -133,8 +141,10 @@ class Session:
             return Told(tuple(tuple(result.get_value(row, at) for at in width) for row in range(result.ntuples)))
         if result.status == ExecStatus.FATAL_ERROR:
             return Told(sqlstate=(result.error_field(ord("C")) or b"").decode())
-        if result.status in (ExecStatus.COPY_IN, ExecStatus.COPY_OUT):
-            raise RuntimeError(f"COPY that was not seen as such: {sql}")
+        if result.status == ExecStatus.COPY_OUT:
+            self._pass_over_copy()
+        if result.status == ExecStatus.COPY_IN:
+            raise RuntimeError(f"COPY FROM STDIN that was not seen as such: {sql}")
         return None
 
     def _gather(self, sql: str, told: Told, file: str) -> None:
