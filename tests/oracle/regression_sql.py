@@ -29,7 +29,8 @@ _TOKEN = re.compile(
 _SELECT = re.compile(r"\s*(?:\(\s*)*(?:select|with|values|table)\b", re.IGNORECASE)
 # What leaves data and settings as they are.
 _HARMLESS = re.compile(r"\s*(?:\(\s*)*(?:select|values|table|explain|show)\b", re.IGNORECASE)
-_FROM_STDIN = re.compile(r"\s*copy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
+# PostgreSQL takes STDOUT for STDIN here too.
+_FROM_STDIN = re.compile(r"\s*copy\b.*\bfrom\s+std(?:in|out)\b", re.IGNORECASE | re.DOTALL)
 _TEXTS = ("TimeZone", "DateStyle", "IntervalStyle", "bytea_output", "extra_float_digits")
 _STATE = "SELECT current_user, array_to_json(current_schemas(false))::text, " + ", ".join(
     f"current_setting('{name}')" for name in (*_TEXTS, *BROUGHT)
