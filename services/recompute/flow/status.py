@@ -1,0 +1,88 @@
+"""What the worker says of its queries and tables on `status`: gathered by its own loop, written by another thread."""
+
+import time
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from proto.tidewire.v1.status_pb2 import LiveQueryStatus, ReplicaStatus, Status
+from services.recompute.core.live_query import LiveQuery
+from services.recompute.core.plan import Plan
+from services.recompute.flow.tables.table_replica import TableReplica
+from services.recompute.flow.worker import Worker
+
+EVERY_S = 2.0
+# One record of Kafka holds them all: the longest lived are shown.
+MOST_QUERIES = 500
+MOST_TABLES = 2_000
+LONGEST_SQL = 600
+LONGEST_REASON = 200
+
+
+class StatusReport:
+    """`refresh` is called in the loop, `add` in the thread that writes: they meet in one assignment."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._next_s, self._gathered = clock, 0.0, Status()
+
+    def refresh(self, worker: Worker) -> None:
+        """Look at what is kept, if it is time to."""
+        if self._clock() < self._next_s:
+            return
+        self._next_s = self._clock() + EVERY_S
+        live, replicas = worker.live_queries.queries, worker.tables.replicas
+        names = {one.table.oid: one.table.name for one in replicas}
+        self._gathered = Status(
+            queries=[query_status(one, names) for one in islice(live.values(), MOST_QUERIES)],
+            queries_total=len(live),
+            tables=_tables(islice(replicas, MOST_TABLES)),
+        )
+
+    def add(self, status: Status) -> None:
+        status.MergeFrom(self._gathered)
+
+
+def query_status(live: LiveQuery, names: dict[int, str]) -> LiveQueryStatus:
+    """A query as it is kept now."""
+    template, plan = live.template, live.template.plan
+    failure = live.failure or template.refusal
+    shown = LiveQueryStatus(
+        query_id=live.id,
+        template_id=template.id,
+        sql=(live.query.sql or live.query.template_sql)[:LONGEST_SQL],
+        role=live.query.role,
+        tables=sorted(
+            names.get(oid) or (template.tables[oid].name if oid in template.tables else str(oid))
+            for oid in template.reads
+        ),
+        error="" if failure is None else f"{failure.sqlstate}: {failure.message}"[:LONGEST_REASON],
+        by="postgres" if live.is_by_postgres else "spark",
+    )
+    if plan is not None:
+        shown.strategy, shown.spark_sql = plan.strategy.value, _spark_sql(plan)[:LONGEST_SQL]
+        for strategy, reason in plan.why_not.items():
+            shown.why_not[strategy] = reason[:LONGEST_REASON]
+    if live.result is not None:
+        shown.rows = live.result.rows.total()
+    if live.latency_us is not None:
+        shown.latency_ms = live.latency_us / 1000
+    return shown
+
+
+def _spark_sql(plan: Plan) -> str:
+    if plan.row_local is not None:
+        where = f" WHERE {plan.row_local.predicate}" if plan.row_local.predicate else ""
+        return f"SELECT {', '.join(plan.row_local.outputs)} FROM ⟦t:{plan.row_local.table}⟧{where}"
+    return "" if plan.full is None else plan.full.sql
+
+
+def _tables(replicas: Iterable[TableReplica]) -> list[ReplicaStatus]:
+    return [
+        ReplicaStatus(
+            oid=one.table.oid,
+            name=one.table.name,
+            phase=one.phase.value,
+            rows=one.base_rows,
+            overlay_rows=one.overlay_rows,
+        )
+        for one in replicas
+    ]
