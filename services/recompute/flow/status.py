@@ -30,7 +30,7 @@ class StatusReport:
             return
         self._next_s = self._clock() + EVERY_S
         live, replicas = worker.live_queries.queries, worker.tables.replicas
-        names = {one.table.oid: one.table.name for one in replicas}
+        names = {one.table.oid: f"{one.table.schema}.{one.table.name}" for one in replicas}
         self._gathered = Status(
             queries=[query_status(one, names) for one in islice(live.values(), MOST_QUERIES)],
             queries_total=len(live),
@@ -51,7 +51,8 @@ def query_status(live: LiveQuery, names: dict[int, str]) -> LiveQueryStatus:
         sql=(live.query.sql or live.query.template_sql)[:LONGEST_SQL],
         role=live.query.role,
         tables=sorted(
-            names.get(oid) or (template.tables[oid].name if oid in template.tables else str(oid))
+            names.get(oid)
+            or (f"{template.tables[oid].schema}.{template.tables[oid].name}" if oid in template.tables else str(oid))
             for oid in template.reads
         ),
         error="" if failure is None else f"{failure.sqlstate}: {failure.message}"[:LONGEST_REASON],
@@ -79,7 +80,7 @@ def _tables(replicas: Iterable[TableReplica]) -> list[ReplicaStatus]:
     return [
         ReplicaStatus(
             oid=one.table.oid,
-            name=one.table.name,
+            name=f"{one.table.schema}.{one.table.name}",
             phase=one.phase.value,
             rows=one.base_rows,
             overlay_rows=one.overlay_rows,
