@@ -1,6 +1,7 @@
 """Gathers what the administrators' page shows, and keeps ten minutes of figures so that its charts begin full."""
 
 import asyncio
+import contextlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from services.gateway.core.admin import (
     service_shown,
 )
 from services.gateway.core.http_identity import HttpIdentity
-from services.gateway.errors import CursorsUnavailable
+from services.gateway.errors import CursorsUnavailable, RpcRefused
 from services.gateway.flow.cdc.door import CdcDoor
 from services.gateway.flow.cdc.log import ChangeLog
 from services.gateway.flow.deliver import Delivery
@@ -45,6 +46,7 @@ class Admin:
         self._cdc, self._log, self._delivery, self._statuses = cdc, log, delivery, statuses
         self._tables, self._deliveries_behind = tables, deliveries_behind
         self._samples: deque[dict[str, float]] = deque(maxlen=SAMPLES_KEPT)
+        self._database: str | None = None
         self._listed: tuple[float, list[SubscriptionRow], str | None] = (0.0, [], None)
 
     async def run(self) -> None:
@@ -79,6 +81,7 @@ class Admin:
         )
         return {
             "at_ms": now_us // 1000,
+            "database": await self._named(),
             "services": [service_shown(one, now_us) for one in statuses],
             "hops": [{"from": hop.of, "to": hop.to, "by": hop.by, "lag": hop.lag, "unit": hop.unit} for hop in road],
             "cdc": await self._cdc.counted(),
@@ -141,6 +144,12 @@ class Admin:
             trouble = str(error)
         self._listed = time.monotonic() + LISTED_S, rows, trouble
         return rows, trouble
+
+    async def _named(self) -> str | None:
+        """The database's name; None while PostgreSQL does not tell it."""
+        with contextlib.suppress(RpcRefused):
+            self._database = self._database or await self._cdc.database()
+        return self._database
 
     async def _sample(self, rate: float) -> dict[str, float]:
         stats = await self._cdc.counted()

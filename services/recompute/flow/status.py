@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from proto.tidewire.v1.status_pb2 import LiveQueryStatus, ReplicaStatus, Status
+from services.recompute.core.catalog import Table
 from services.recompute.core.live_query import LiveQuery
 from services.recompute.core.plan import Plan
 from services.recompute.flow.tables.table_replica import TableReplica
@@ -50,11 +51,7 @@ def query_status(live: LiveQuery, names: dict[int, str]) -> LiveQueryStatus:
         template_id=template.id,
         sql=(live.query.sql or live.query.template_sql)[:LONGEST_SQL],
         role=live.query.role,
-        tables=sorted(
-            names.get(oid)
-            or (f"{template.tables[oid].schema}.{template.tables[oid].name}" if oid in template.tables else str(oid))
-            for oid in template.reads
-        ),
+        tables=sorted(names.get(oid) or _name(template.tables.get(oid), oid) for oid in template.reads),
         error="" if failure is None else f"{failure.sqlstate}: {failure.message}"[:LONGEST_REASON],
         by="postgres" if live.is_by_postgres else "spark",
     )
@@ -67,6 +64,10 @@ def query_status(live: LiveQuery, names: dict[int, str]) -> LiveQueryStatus:
     if live.latency_us is not None:
         shown.latency_ms = live.latency_us / 1000
     return shown
+
+
+def _name(table: Table | None, oid: int) -> str:
+    return str(oid) if table is None else f"{table.schema}.{table.name}"
 
 
 def _spark_sql(plan: Plan) -> str:

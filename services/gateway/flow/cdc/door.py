@@ -131,6 +131,10 @@ class CdcDoor:
             self._stats = time.monotonic() + STATS_S, held
         return held
 
+    async def database(self) -> str:
+        """The name that `db` must be."""
+        return await self._feeds.database()
+
     async def found(self, sub_id: str, caller: HttpIdentity) -> Kept:
         """A subscription that this caller may use."""
         return await self._kept(sub_id, Owner.of(caller))

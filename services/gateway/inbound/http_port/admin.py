@@ -23,11 +23,7 @@ from services.gateway.inbound.http_port.refusals import HttpRefusal
 from services.gateway.inbound.http_port.rpc import refusing
 
 FOLDER = Path(__file__).parent / "admin_page"
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-}
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -155,7 +151,8 @@ class AdminDoor:
             if sub_id is not None:
                 try:
                     with refusing():
-                        yield _event("subscription", await self._view.subscription(sub_id, caller))
+                        shown = await self._view.subscription(sub_id, caller)
+                    yield _event("subscription", shown)
                 except HttpRefusal as refusal:
                     yield _event("error", {"code": refusal.code, "message": refusal.message})
                     if refusal.status_code == 404:
