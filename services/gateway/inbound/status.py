@@ -39,8 +39,7 @@ class Statuses:
 
     def every(self) -> list[Status]:
         """Of each process what it said last, by service and instance; those that ended or were silent for long not."""
-        oldest_us = int((self._clock() - FORGOTTEN_S) * 1e6)
-        found = [one for one in list(self._told.values()) if one.written_us >= oldest_us]
+        found = [one for one in list(self._told.values()) if one.written_us >= self._oldest_us]
         return sorted(found, key=lambda one: (one.service, one.started_us, one.instance))
 
     def durable_lsn(self, at_us: int) -> float | None:
@@ -54,11 +53,16 @@ class Statuses:
             self._told.pop(key, None)
             return
         if key not in self._told and len(self._told) >= MOST_PROCESSES:
-            self._told = {name: one for name, one in self._told.items() if one in self.every()}
+            oldest_us = self._oldest_us
+            self._told = {name: one for name, one in self._told.items() if one.written_us >= oldest_us}
         if len(self._told) < MOST_PROCESSES or key in self._told:
             self._told[key] = status
         if status.service == "capture" and DURABLE in status.figures:
             self._durable.append((status.written_us, status.figures[DURABLE]))
+
+    @property
+    def _oldest_us(self) -> int:
+        return int((self._clock() - FORGOTTEN_S) * 1e6)
 
     def _run(self) -> None:
         while not self._over.is_set():

@@ -1,4 +1,4 @@
-"""The administrators' page in headless Chromium (S43): the life of a subscription, a thousand of them, and who can use it.
+"""The administrators' page in headless Chromium (S43): a subscription's life, a thousand of them, who can use it.
 
 With ADMIN_SCREENSHOTS=1 the pictures of docs/admin are made anew; else they go to the test's own folder.
 """
@@ -154,7 +154,7 @@ def test_the_page_goes_by_keyboard_alone(house, page):
 
 
 def test_it_is_readable_at_a_thousand_subscriptions(house, page, pictures):
-    """S43: a page of fifty at a time, the worst first, and found by search; nothing serious for axe in light and dark."""
+    """S43: fifty at a time, the worst first, found by search; nothing serious for axe in light and dark."""
     table = house.table("many")
     caller = house.caller()
     latest = caller.result("stats.snapshot")["cdc"]["latest_offset"]
