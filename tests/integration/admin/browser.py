@@ -46,11 +46,11 @@ class Page:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def do(self, name: str, **rest: Any) -> Any:
-        self._process.stdin.write(json.dumps({"do": name, **rest}) + "\n")
+    def do(self, command: str, /, **rest: Any) -> Any:
+        self._process.stdin.write(json.dumps({"do": command, **rest}) + "\n")
         self._process.stdin.flush()
         answer = json.loads(self._process.stdout.readline())
-        assert "error" not in answer, f"{name} {rest}: {answer['error']}\n{self.words()}"
+        assert "error" not in answer, f"{command} {rest}: {answer['error']}\n{self.words()}"
         return answer["ok"]
 
     def click(self, name: str, role: str = "button") -> None:

@@ -47,6 +47,11 @@ function useDark() {
   return dark;
 }
 
+const clock = (u, ticks, axis, space, step) => ticks.map((tick) => {
+  const text = new Date(1000 * tick).toTimeString();
+  return step < 60 ? text.slice(0, 8) : text.slice(0, 5);
+});
+
 // points: [[time in ms, value], …]; drawn over time.
 export function Chart({ title, points, unit = '', second = false }) {
   const place = useRef(null), drawn = useRef(null), dark = useDark();
@@ -55,12 +60,12 @@ export function Chart({ title, points, unit = '', second = false }) {
     const axis = { stroke: colour('--quiet'), grid: { stroke: colour('--line'), width: 1 }, ticks: { show: false }, font: '12px system-ui' };
     const width = () => Math.max(200, place.current.clientWidth);
     drawn.current = new uPlot({
-      width: width(), height: 170, cursor: { show: false }, legend: { show: false },
+      width: width(), height: 150, cursor: { show: false }, legend: { show: false },
       scales: { y: { range: (u, low, high) => [0, Math.max(1, (high ?? 1) * 1.15)] } },
-      axes: [axis, { ...axis, size: 58, values: (u, ticks) => ticks.map((tick) => (tick >= 10000 ? `${tick / 1000}k` : `${tick}`)) }],
+      axes: [{ ...axis, values: clock, space: 70, size: 30 }, { ...axis, size: 58, values: (u, ticks) => ticks.map((tick) => (tick >= 10000 ? `${tick / 1000}k` : `${tick}`)) }],
       series: [{}, { stroke: colour(second ? '--chart2' : '--chart'), fill: second ? undefined : colour('--shade'), width: 2, points: { show: false } }],
     }, [[], []], place.current);
-    const observer = new ResizeObserver(() => drawn.current?.setSize({ width: width(), height: 170 }));
+    const observer = new ResizeObserver(() => drawn.current?.setSize({ width: width(), height: 150 }));
     observer.observe(place.current);
     return () => { observer.disconnect(); drawn.current.destroy(); drawn.current = null; };
   }, [dark]);
