@@ -46,24 +46,20 @@ def query_status(live: LiveQuery, names: dict[int, str]) -> LiveQueryStatus:
     """A query as it is kept now."""
     template, plan = live.template, live.template.plan
     failure = live.failure or template.refusal
-    shown = LiveQueryStatus(
+    return LiveQueryStatus(
         query_id=live.id,
         template_id=template.id,
         sql=(live.query.sql or live.query.template_sql)[:LONGEST_SQL],
         role=live.query.role,
+        strategy="" if plan is None else plan.strategy.value,
+        spark_sql="" if plan is None else _spark_sql(plan)[:LONGEST_SQL],
+        why_not={} if plan is None else {name: why[:LONGEST_REASON] for name, why in plan.why_not.items()},
         tables=sorted(names.get(oid) or _name(template.tables.get(oid), oid) for oid in template.reads),
+        rows=None if live.result is None else live.result.rows.total(),
         error="" if failure is None else f"{failure.sqlstate}: {failure.message}"[:LONGEST_REASON],
         by="postgres" if live.is_by_postgres else "spark",
+        latency_ms=None if live.latency_us is None else live.latency_us / 1000,
     )
-    if plan is not None:
-        shown.strategy, shown.spark_sql = plan.strategy.value, _spark_sql(plan)[:LONGEST_SQL]
-        for strategy, reason in plan.why_not.items():
-            shown.why_not[strategy] = reason[:LONGEST_REASON]
-    if live.result is not None:
-        shown.rows = live.result.rows.total()
-    if live.latency_us is not None:
-        shown.latency_ms = live.latency_us / 1000
-    return shown
 
 
 def _name(table: Table | None, oid: int) -> str:
