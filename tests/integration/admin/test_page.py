@@ -14,6 +14,7 @@ from tests.integration.admin.browser import browser
 DOCS = Path(__file__).parents[3] / "docs" / "admin"
 MANY = 1_000
 VIEWS = ("overview", "queries", "subscriptions", "tables")
+SHOWN = ("overview-light", "overview-dark", "subscriptions-dark")
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +184,7 @@ def test_it_is_readable_at_a_thousand_subscriptions(house, page, pictures):
         page.go("queries")
         wait_until(lambda: len(page.texts("tbody tr")) >= 2, page.words)
         wait_until(lambda: "row-local" in page.words(), page.words)
+        wait_until(lambda: all(row.split("\t")[2] != "–" for row in page.texts("tbody tr")), page.words)
         page.do("run", code="document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         page.do("shot", path=str(pictures / "queries.png"))
         for scheme in ("dark", "light"):
@@ -192,7 +194,8 @@ def test_it_is_readable_at_a_thousand_subscriptions(house, page, pictures):
                 page.see({"overview": "Road of a commit", "tables": "Cost of being watched"}.get(view, "Search"))
                 wait_until(lambda: not any("Asking" in text for text in page.texts(".empty")), page.words)
                 assert page.serious() == [], (scheme, view)
-                page.do("shot", path=str(pictures / f"{view}-{scheme}.png"))
+                if f"{view}-{scheme}" in SHOWN:
+                    page.do("shot", path=str(pictures / f"{view}-{scheme}.png"))
     page.do("size", width=420, height=900)
     page.go("overview")
     page.see("Road of a commit")
