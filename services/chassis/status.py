@@ -22,6 +22,7 @@ from services.chassis.kafka import (
     KafkaRefused,
     KafkaUnreachable,
     RecordTooLarge,
+    TopicMismatch,
     TopicRefused,
     Writer,
     ensure_topics,
@@ -32,7 +33,7 @@ EVERY_S = 2.0
 GIVEN_UP_S = 5.0
 LAST_WORDS_S = 0.5
 SHOWN = ("tidewire_", "vibesql_subscriptions_active", "process_resident_memory_bytes", "process_cpu_seconds_total")
-TROUBLES = (DeliveryFailed, KafkaRefused, KafkaUnreachable, RecordTooLarge, TopicRefused)
+TROUBLES = (DeliveryFailed, KafkaRefused, KafkaUnreachable, RecordTooLarge, TopicMismatch, TopicRefused)
 
 
 def _nothing(status: Status) -> None:

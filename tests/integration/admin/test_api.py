@@ -62,11 +62,14 @@ def test_nothing_but_the_page_s_files_is_sent(house, path):
 
 
 def test_every_service_says_how_it_is_and_the_road_is_known(house):
-    wait_until(lambda: all(hop["lag"] is not None for hop in house.overview()["hops"]), house.overview)
+    wanted = dict.fromkeys(("capture", "fanout", "gateway", "recompute", "registry"), "ready")
+
+    def is_known(shown):
+        healths = {one["service"]: one["health"] for one in shown["services"]}
+        return healths == wanted and all(hop["lag"] is not None for hop in shown["hops"])
+
+    wait_until(lambda: is_known(house.overview()), house.overview)
     shown = house.overview()
-    assert {one["service"]: one["health"] for one in shown["services"]} == dict.fromkeys(
-        ("capture", "fanout", "gateway", "recompute", "registry"), "ready"
-    )
     assert [(hop["from"], hop["to"]) for hop in shown["hops"]] == [
         ("PostgreSQL", "capture"),
         ("capture", "recompute"),
@@ -97,7 +100,7 @@ def test_a_live_query_shows_its_strategy_and_why_not_a_cheaper_one(house):
         def shown():
             found = house.caller().get("/api/v1/admin/queries").body["queries"]
             queries.update({one["sql"]: one for one in found})
-            return any(table in sql and one["rows"] == 1 for sql, one in queries.items())
+            return any(table in sql and one["rows"] == one["subscribers_here"] == 1 for sql, one in queries.items())
 
         wait_until(shown, lambda: queries)
         one = next(one for sql, one in queries.items() if table in sql)
