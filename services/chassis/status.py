@@ -66,7 +66,7 @@ class StatusWriter:
     def close(self) -> None:
         """Say that the process ends, if Kafka takes it at once."""
         self._over.set()
-        self._thread.join(2 * LAST_WORDS_S + GIVEN_UP_S)
+        self._thread.join(2 * LAST_WORDS_S)
 
     def record(self, *, is_last: bool = False) -> Status:
         """What is said now."""

@@ -8,6 +8,7 @@ from proto.tidewire.v1.status_pb2 import LiveQueryStatus, ReplicaStatus, Status
 from services.recompute.core.catalog import Table
 from services.recompute.core.live_query import LiveQuery
 from services.recompute.core.plan import Plan
+from services.recompute.core.result import Position
 from services.recompute.flow.tables.table_replica import TableReplica
 from services.recompute.flow.worker import Worker
 
@@ -24,6 +25,8 @@ class StatusReport:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._next_s, self._gathered = clock, 0.0, Status()
+        # A result's rows are counted again only after it has moved: large ones take milliseconds.
+        self._counted: dict[bytes, tuple[Position, int]] = {}
 
     def refresh(self, worker: Worker) -> None:
         """Look at what is kept, if it is time to."""
@@ -32,8 +35,10 @@ class StatusReport:
         self._next_s = self._clock() + EVERY_S
         live, replicas = worker.live_queries.queries, worker.tables.replicas
         names = {one.table.oid: f"{one.table.schema}.{one.table.name}" for one in replicas}
+        shown = list(islice(live.values(), MOST_QUERIES))
+        self._counted = {one.id: counted for one in shown if (counted := self._rows(one)) is not None}
         self._gathered = Status(
-            queries=[query_status(one, names) for one in islice(live.values(), MOST_QUERIES)],
+            queries=[query_status(one, names, self._counted.get(one.id)) for one in shown],
             queries_total=len(live),
             tables=_tables(islice(replicas, MOST_TABLES)),
         )
@@ -41,8 +46,16 @@ class StatusReport:
     def add(self, status: Status) -> None:
         status.MergeFrom(self._gathered)
 
+    def _rows(self, live: LiveQuery) -> tuple[Position, int] | None:
+        if live.result is None:
+            return None
+        known = self._counted.get(live.id)
+        if known is not None and known[0] == live.result.position:
+            return known
+        return live.result.position, live.result.rows.total()
 
-def query_status(live: LiveQuery, names: dict[int, str]) -> LiveQueryStatus:
+
+def query_status(live: LiveQuery, names: dict[int, str], counted: tuple[Position, int] | None) -> LiveQueryStatus:
     """A query as it is kept now."""
     template, plan = live.template, live.template.plan
     failure = live.failure or template.refusal
@@ -55,7 +68,7 @@ def query_status(live: LiveQuery, names: dict[int, str]) -> LiveQueryStatus:
         spark_sql="" if plan is None else _spark_sql(plan)[:LONGEST_SQL],
         why_not={} if plan is None else {name: why[:LONGEST_REASON] for name, why in plan.why_not.items()},
         tables=sorted(names.get(oid) or _name(template.tables.get(oid), oid) for oid in template.reads),
-        rows=None if live.result is None else live.result.rows.total(),
+        rows=None if counted is None else counted[1],
         error="" if failure is None else f"{failure.sqlstate}: {failure.message}"[:LONGEST_REASON],
         by="postgres" if live.is_by_postgres else "spark",
         latency_ms=None if live.latency_us is None else live.latency_us / 1000,
