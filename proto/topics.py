@@ -12,6 +12,7 @@ from proto.tidewire.v1.cursors_pb2 import CursorRecord
 from proto.tidewire.v1.deliveries_pb2 import Delivery
 from proto.tidewire.v1.deltas_pb2 import DeltaRecord
 from proto.tidewire.v1.queries_pb2 import Query
+from proto.tidewire.v1.status_pb2 import Status
 from proto.tidewire.v1.subscriptions_pb2 import SubscriptionRecord
 
 Record = TypeVar("Record", bound=Message)
@@ -101,6 +102,17 @@ CURSORS = Topic(
 )
 
 FLOW = (CHANGES, COMMANDS, SUBSCRIPTIONS, QUERIES, DELTAS, DELIVERIES, CURSORS)
+
+# Beside the road of a commit: written by every service, and nothing is decided by it.
+STATUS = Topic(
+    name="status",
+    record=Status,
+    key="service + instance",
+    written_by="every service",
+    read_by=("gateway",),
+    partitions=1,
+    config={"cleanup.policy": "delete", "retention.ms": str(10 * MINUTE_MS)},
+)
 
 
 def flow_lines() -> Iterator[str]:

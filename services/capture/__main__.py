@@ -23,6 +23,7 @@ from services.chassis.kafka import KafkaUnreachable, ensure_topics
 from services.chassis.metrics import new_registry
 from services.chassis.postgres import PostgresUnreachable, connect
 from services.chassis.run import Stop, Stopped, entry
+from services.chassis.status import StatusWriter
 
 APPLICATION_NAME = "tidewire capture"
 # Session settings that our scripts rely on, whatever the database or role has set.
@@ -48,10 +49,12 @@ class Capture:
         registry = new_registry("capture")
         self._metrics = Metrics(registry)
         health.serve(settings.http, registry, self._progress)
+        self._status = StatusWriter(settings.kafka, "capture", registry, self._progress)
         self._writer = secrets.randbits(64)
         self._installed = False
 
     def run(self) -> None:
+        self._status.start()
         delays = Backoff().delays()
         while not self._stop.requested:
             began_at = time.monotonic()
@@ -65,6 +68,7 @@ class Capture:
                 if time.monotonic() - began_at > LASTING_S:
                     delays = Backoff().delays()
                 self._pause(next(delays))
+        self._status.close()
         self._log.info("stopped")
 
     def _session(self) -> None:

@@ -8,6 +8,7 @@ from services.chassis.backoff import Backoff
 from services.chassis.kafka import DeliveryFailed, KafkaUnreachable, MembershipLost, ensure_topics
 from services.chassis.metrics import new_registry
 from services.chassis.run import Stop, entry
+from services.chassis.status import StatusWriter
 from services.fanout.flow.router import Router
 from services.fanout.inbound.subscriptions import Subscriptions
 from services.fanout.metrics import Metrics
@@ -27,8 +28,10 @@ def main(settings: Settings) -> None:
     metrics = Metrics(registry)
     health.serve(settings.http, registry, progress)
     ensure_topics(settings.kafka, FLOW)
+    status = StatusWriter(settings.kafka, "fanout", registry, progress).start()
     for _ in AGAIN.attempts(sleep=stop.wait):
         _route(settings, stop, progress, metrics, log)
+    status.close()
     log.info("stopped")
 
 

@@ -14,19 +14,24 @@ from services.chassis import health, logs
 from services.chassis.kafka import ensure_topics
 from services.chassis.metrics import new_registry
 from services.chassis.run import entry, run
+from services.chassis.status import StatusWriter
 from services.gateway.core.failed_logins import FailedLogins
+from services.gateway.flow.admin import Admin
 from services.gateway.flow.cdc.parts import CdcParts
 from services.gateway.flow.deliver import Delivery
 from services.gateway.flow.subscribe import Subscribe
 from services.gateway.inbound.certificate import certificate_of
 from services.gateway.inbound.deliveries import Deliveries
+from services.gateway.inbound.http_port.admin import AdminDoor
 from services.gateway.inbound.http_port.app import Door, build_app
 from services.gateway.inbound.http_port.authentication import Authentication, AuthenticationRules
 from services.gateway.inbound.http_port.port import HttpPort
 from services.gateway.inbound.http_port.tokens import TokenRules, Tokens
 from services.gateway.inbound.pg_port.binary_door import BinaryDoorParts
 from services.gateway.inbound.pg_port.listener import PgPort
+from services.gateway.inbound.status import Statuses
 from services.gateway.metrics import HttpMetrics, Metrics
+from services.gateway.outbound.admin_tables import AdminTables
 from services.gateway.outbound.checks import Checks
 from services.gateway.outbound.commands import Commands
 from services.gateway.outbound.leases import Leases
@@ -90,17 +95,30 @@ async def _serve(
     logins = Logins(settings.postgres)
     role_catalog = RoleCatalog(settings.postgres, own.http.groups, remember_s=own.http.remember_role_s)
     cdc = CdcParts(settings, registry, log)
-    http = build_http_port(own, logins, role_catalog, registry, progress.part("HTTP port"), log, cdc.doors)
+    admin = Admin(
+        cdc=cdc.door,
+        log=cdc.change_log,
+        delivery=delivery,
+        statuses=Statuses(settings.kafka),
+        tables=AdminTables(settings.postgres),
+        deliveries_behind=lambda: deliveries.behind,
+    )
+    doors = (*cdc.doors, AdminDoor(admin))
+    http = build_http_port(own, logins, role_catalog, registry, progress.part("HTTP port"), log, doors)
+    status = StatusWriter(settings.kafka, "gateway", registry, progress).start()
     try:
         await run(
             port=port.serve(),
             http=http.serve(),
             cdc=cdc.run(progress.part("CDC door")),
+            admin=admin.run(),
             deliveries=delivery.follow(deliveries, progress),
             leases=delivery.keep(),
             partition=leases.keep(),
         )
     finally:
+        status.close()
+        admin.close()
         await cdc.close()
         logins.close()
         role_catalog.close()

@@ -19,6 +19,7 @@ from services.chassis.kafka import ensure_topics
 from services.chassis.metrics import new_registry
 from services.chassis.postgres import connect
 from services.chassis.run import Stop, end_at_once, entry
+from services.chassis.status import StatusWriter
 from services.recompute.flow.failures import Failures
 from services.recompute.flow.judge import Judge
 from services.recompute.flow.own_barriers import OwnBarriers
@@ -27,6 +28,7 @@ from services.recompute.flow.publisher import Publisher
 from services.recompute.flow.slow_lane import SlowLane
 from services.recompute.flow.source_runs import SourceRuns
 from services.recompute.flow.spark_tick import JobDeadlines, SparkTick
+from services.recompute.flow.status import StatusReport
 from services.recompute.flow.tables.table_set import TableSet
 from services.recompute.flow.worker import Worker
 from services.recompute.inbound.changes import CommitLog
@@ -90,7 +92,9 @@ def main(settings: Settings) -> None:
         checkpoints=EmittedCheckpoints(folder / "deltas"),
         while_waiting=progress.beat,
     )
-    worker = _worker(settings, folder, spark, commit_log, queries, deltas, Metrics(registry), log)
+    metrics, report = Metrics(registry), StatusReport()
+    worker = _worker(settings, folder, spark, commit_log, queries, deltas, metrics, log)
+    status = StatusWriter(settings.kafka, "recompute", registry, progress, add=report.add).start()
     progress.not_ready("waiting for partitions")
     while not stop.requested:
         try:
@@ -100,7 +104,10 @@ def main(settings: Settings) -> None:
                 blame(folder / UNDER_WAY)
             raise
         progress.beat()
+        metrics.reached_lsn.set(commit_log.reached)
+        report.refresh(worker)
         _show(progress, queries, deltas, standby=own.standby)
+    status.close()
     deltas.flush(LAST_FLUSH_S)
     worker.close()
     queries.close()

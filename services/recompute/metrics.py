@@ -14,6 +14,9 @@ class Metrics:
         )
         self.deltas = Counter("tidewire_recompute_deltas_total", "Deltas and snapshots written.", registry=registry)
         self.queries = Gauge("tidewire_recompute_queries", "Queries whose results are kept.", registry=registry)
+        self.reached_lsn = Gauge(
+            "tidewire_recompute_reached_lsn", "Position up to which it has read.", registry=registry
+        )
         self.unreadable_marks = Counter(
             "tidewire_recompute_unreadable_marks_total",
             "DDL marks that could not be read; each puts every query in doubt.",

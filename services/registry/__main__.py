@@ -10,6 +10,7 @@ from services.chassis import health, logs
 from services.chassis.kafka import ensure_topics
 from services.chassis.metrics import new_registry
 from services.chassis.run import entry, run
+from services.chassis.status import StatusWriter
 from services.registry.errors import Crashed
 from services.registry.flow.app import build
 from services.registry.metrics import Metrics
@@ -29,6 +30,7 @@ def main(settings: Settings) -> None:
     registry = new_registry("registry")
     health.serve(settings.http, registry, progress)
     ensure_topics(settings.kafka, FLOW)
+    status = StatusWriter(settings.kafka, "registry", registry, progress).start()
 
     subscriptions = Subscriptions(settings.kafka, timeout_s=settings.registry.proof_s)
     queries = Queries(settings.kafka, settings.seal, timeout_s=settings.registry.proof_s)
@@ -49,6 +51,7 @@ def main(settings: Settings) -> None:
     asyncio.run(serve())
     subscriptions.close()
     queries.close()
+    status.close()
     log.info("stopped")
 
 

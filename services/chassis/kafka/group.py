@@ -118,6 +118,15 @@ class GroupReader:
                 raise self._failure(error.args[0]) from error
 
     @property
+    def behind(self) -> int:
+        """Records of our partitions that the broker is known to have and that were not read yet."""
+        found = 0
+        for place in self._consumer.position(self._consumer.assignment()):
+            _, high = self._consumer.get_watermark_offsets(place, cached=True)
+            found += max(0, high - place.offset) if place.offset >= 0 else 0
+        return found
+
+    @property
     def reachable(self) -> bool:
         """Whether the brokers answer, as of the last read."""
         return self._reachability.reachable

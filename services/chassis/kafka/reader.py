@@ -86,6 +86,12 @@ class Reader:
         return self._position
 
     @property
+    def behind(self) -> int:
+        """Records that the broker is known to have behind those that were returned."""
+        place = TopicPartition(self._topic, self._partition)
+        return max(0, self._consumer.get_watermark_offsets(place, cached=True)[1] - self._position)
+
+    @property
     def reachable(self) -> bool:
         """Whether the brokers answer, as of the last read."""
         return self._reachability.reachable

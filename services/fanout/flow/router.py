@@ -60,6 +60,7 @@ class Router:
         if self._next and time.monotonic() - self._committed_s > COMMIT_EVERY_S and self._deliveries.settle(SETTLE_S):
             self._deltas.commit_soon(self._next)
             self._next, self._committed_s = {}, time.monotonic()
+        self._metrics.behind.set(self._deltas.behind)
 
     def close(self) -> None:
         """Wait for the last deliveries and commit, as far as Kafka answers."""

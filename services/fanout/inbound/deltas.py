@@ -60,6 +60,11 @@ class Deltas:
         self._reader.commit_soon({Partition(DELTAS.name, number): offset for number, offset in next_offsets.items()})
 
     @property
+    def behind(self) -> int:
+        """Records that were not read yet."""
+        return self._reader.behind
+
+    @property
     def trouble(self) -> str | None:
         return self._reader.trouble
 

@@ -20,7 +20,7 @@ from services.gateway.core.delivery.effects import (
     SendRefusal,
 )
 from services.gateway.core.delivery.encoder import Encoder, Outlet
-from services.gateway.core.delivery.subscription import Owner
+from services.gateway.core.delivery.subscription import Owner, Subscription
 from services.gateway.core.delivery.subscriptions import Subscriptions
 from services.gateway.core.encoders.binary import BinaryBatch, BinaryEncoder
 from services.gateway.core.late_result import late_result
@@ -66,6 +66,10 @@ class Delivery:
         self._outlets[connection_id] = outlet
         self._subscriptions.open(connection_id, outlet)
         self._metrics.connections.set(len(self._outlets))
+
+    def every(self) -> Iterable[tuple[Subscription, int]]:
+        """The subscriptions, each with how many steps it is behind."""
+        return self._subscriptions.every()
 
     def is_open(self, connection_id: str) -> bool:
         return connection_id in self._outlets

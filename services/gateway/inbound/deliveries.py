@@ -39,6 +39,11 @@ class Deliveries:
             yield await loop.run_in_executor(self._thread, self._read)
 
     @property
+    def behind(self) -> int:
+        """Records that were not read yet."""
+        return self._reader.behind
+
+    @property
     def trouble(self) -> str | None:
         return self._reader.trouble
 

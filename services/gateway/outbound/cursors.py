@@ -198,6 +198,18 @@ class Cursors:
                     found.append((is_query == b"1", cursor))
         return found
 
+    async def listed(self, most: int) -> list[Kept]:
+        """The subscriptions themselves, at most so many of them."""
+        client, found = self._client(), list[Kept]()
+        ids = sorted(await self._asked(client.smembers(self._ids)))[:most]
+        for place in range(0, len(ids), AT_ONCE):
+            pipeline = client.pipeline(transaction=False)
+            for sub_id in ids[place : place + AT_ONCE]:
+                pipeline.hgetall(self._sub + sub_id.decode())
+            found += [kept for held in await self._asked(pipeline.execute()) if (kept := _kept(held)) is not None]
+            await asyncio.sleep(0)
+        return found
+
     async def count(self) -> int:
         """Of all subscriptions."""
         return int(await self._asked(self._client().scard(self._ids)))

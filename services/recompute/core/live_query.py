@@ -65,6 +65,8 @@ class LiveQuery:
         # Spark could not evaluate it: PostgreSQL does, until this time, after which Spark is tried again.
         self.by_postgres_until_s: float | None = None
         self._retry_after_s = FIRST_RETRY_S
+        # From the commit until its delta was written, of the last change.
+        self.latency_us: int | None = None
 
     @property
     def id(self) -> bytes:
@@ -83,6 +85,10 @@ class LiveQuery:
     def known_state(self) -> State | None:
         """The state that readers know."""
         return self.told if self.result is None else self.result.state
+
+    def written(self, latency_us: int) -> None:
+        """A change of it was written so long after its commit."""
+        self.latency_us = latency_us
 
     def request(self, wanted: SnapshotWanted, now_s: float) -> None:
         self.requests.setdefault(wanted.request_id, Request(wanted, now_s))

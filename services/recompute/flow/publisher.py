@@ -47,6 +47,7 @@ class Publisher:
             return False
         self._metrics.deltas.inc(written)
         if written:
+            live.written(max(0, time.time_ns() // 1000 - self._commit_log.position.moment_us))
             self.on_result(live)
         return True
 

@@ -106,6 +106,15 @@ class Worker:
         """A result of the template was wrong: PostgreSQL computes it from now on."""
         self._plan_results.distrust(template, plan)
 
+    @property
+    def live_queries(self) -> LiveQueries:
+        """What it keeps, to be looked at."""
+        return self._live
+
+    @property
+    def tables(self) -> TableSet:
+        return self._tables
+
     def close(self) -> None:
         self._planner.close()
         self._spark_tick.close()

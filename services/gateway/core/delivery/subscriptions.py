@@ -50,6 +50,12 @@ class Subscriptions:
     def __len__(self) -> int:
         return len(self._subscriptions)
 
+    def every(self) -> Iterator[tuple[Subscription, int]]:
+        """Each with how many steps it is behind; one that needs a whole result is as far behind as the ring is long."""
+        for one in self._subscriptions.values():
+            query = None if one.query_id is None else self._queries.get(one.query_id)
+            yield one, 0 if query is None or one.id not in query.behind else query.ring.head - max(one.step, 0)
+
     @property
     def ring_bytes(self) -> int:
         """What is kept for those who are behind."""

@@ -131,6 +131,18 @@ class CdcDoor:
             self._stats = time.monotonic() + STATS_S, held
         return held
 
+    async def database(self) -> str:
+        """The name that `db` must be."""
+        return await self._feeds.database()
+
+    async def found(self, sub_id: str, caller: HttpIdentity) -> Kept:
+        """A subscription that this caller may use."""
+        return await self._kept(sub_id, Owner.of(caller))
+
+    async def every_kept(self, most: int) -> list[Kept]:
+        """Subscriptions of all gateways, for operators; CursorsUnavailable."""
+        return await self._cursors.listed(most)
+
     async def counted(self) -> dict[str, int]:
         """The statistics for metrics; empty while they cannot be had."""
         try:

@@ -16,6 +16,7 @@ from proto.streams.changes import (
     ChangeUnwritable,
     Committed,
     HistoryBegan,
+    Idle,
     RowChanged,
     SchemaChanged,
     Truncated,
@@ -83,6 +84,8 @@ class ChangeLog:
         self.schema_generation = 0
         self.is_known = False
         self._ddl_s = 0.0
+        # Up to where the log was read, and how old its last commit was when it came in: for who watches.
+        self.lsn, self.freshness_s = 0, 0.0
         # When the last change was taken in, for metrics.
         self.changed_s = time.monotonic()
 
@@ -216,6 +219,8 @@ class ChangeLog:
                 self._open_barriers.append(event.barrier_id)
             case SchemaChanged():
                 self._open_commands.append(command_of(event.description))
+            case Idle():
+                self.lsn = max(self.lsn, event.lsn)
             case HistoryBegan():
                 self._begin_history(event)
                 changed.update(self._listeners)
@@ -258,6 +263,7 @@ class ChangeLog:
 
     def _commit(self, committed: Committed) -> None:
         seq = committed.next_seq - 1
+        self.lsn, self.freshness_s = committed.end_lsn, max(0.0, time.time() - committed.commit_time_us / 1e6)
         if self._open_commands:
             self._mark(committed)
         self._whole = seq

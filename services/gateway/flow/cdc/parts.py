@@ -70,6 +70,14 @@ class CdcParts:
         )
         self._metrics = CdcMetrics(registry)
 
+    @property
+    def door(self) -> CdcDoor:
+        return self._door
+
+    @property
+    def change_log(self) -> ChangeLog:
+        return self._log
+
     async def run(self, progress: PartProgress) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:

@@ -15,7 +15,7 @@ from services.gateway.inbound.http_port.refusals import HttpRefusal
 from services.gateway.metrics import HttpMetrics
 
 # Paths below which answers last as long as the caller likes; doors that stream are added here.
-LONG_LIVED: tuple[str, ...] = ("/api/v1/cdc/sse/", "/api/v1/cdc/snapshot/")
+LONG_LIVED: tuple[str, ...] = ("/api/v1/cdc/sse/", "/api/v1/cdc/snapshot/", "/api/v1/admin/stream")
 LONGEST_SHOWN_PATH = 256
 # Where a door leaves the caller's name for the access log.
 CALLER = "tidewire.caller"

@@ -100,6 +100,11 @@ class TableSet:
         replica = self._tables.get(oid)
         return replica is not None and replica.phase is Phase.READY
 
+    @property
+    def replicas(self) -> list[TableReplica]:
+        """All of them, to be looked at."""
+        return list(self._tables.values())
+
     def table(self, oid: int) -> Table:
         return self._tables[oid].table
 

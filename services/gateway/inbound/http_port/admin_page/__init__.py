@@ -1,0 +1,1 @@
+"""The files of the administrators' page, as they are sent; vendor/ has the libraries, pinned by a test."""
