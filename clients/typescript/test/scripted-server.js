@@ -18,6 +18,7 @@ class Peer {
     this.pings = 0;
     this.answersPings = true;
     socket.on("data", (data) => {
+      if ((data[0] & 15) === 8) socket.end(frame(8, Buffer.alloc(0)));
       if ((data[0] & 15) === 9) {
         this.pings++;
         if (this.answersPings) socket.write(frame(10, Buffer.alloc(0)));
@@ -98,9 +99,10 @@ export class ScriptedServer {
 
   #upgrade(request, socket) {
     this.requests.push(request);
-    if (this.refuse !== undefined) {
+    const refuse = this.refuse ?? (request.url.split("?")[0] === `/ws/${this.queryId}` ? undefined : 404);
+    if (refuse !== undefined) {
       const body = JSON.stringify({ error: { code: "refused_here", message: "the gateway says no", details: {} } });
-      socket.end(`HTTP/1.1 ${this.refuse} No\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`);
+      socket.end(`HTTP/1.1 ${refuse} No\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`);
       return;
     }
     const key = request.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.waiting import wait_until
-
 
 class Tail:
     """`cdc-tail.js` as a process, and what it has printed."""
@@ -115,7 +113,8 @@ def test_s34_a_gateway_that_dies_costs_no_event(cdc, tail):
 
 def test_a_lost_subscription_and_a_wrong_token_are_told(cdc, tail, npm_package):
     told = tail("sub_0000000000000000", 1).rest()
-    assert told[-1]["code"] == "not_found" and "subscribe again" in told[-1]["error"] or "see that" in told[-1]["error"]
+    assert told[-1]["code"] == "not_found"
+    assert told[-1]["error"].endswith(": see that it exists and that you may use it")
     told = npm_package.node(
         "test/programs/cdc-tail.js",
         "sub_0",
@@ -126,14 +125,3 @@ def test_a_lost_subscription_and_a_wrong_token_are_told(cdc, tail, npm_package):
     assert last["code"] == "unauthorized"
     assert last["error"].endswith("pass a token that this gateway accepts")
     assert "no.such.token" not in told
-
-
-def test_a_stream_that_is_not_read_is_a_bounded_buffer(cdc, tail):
-    """The process is stopped, as a page in the background is; what it missed comes when it goes on."""
-    table = cdc.table("id int PRIMARY KEY")
-    reading = tail(wanted(cdc, table), 500)
-    reading.until(is_live)
-    cdc.sql(f"INSERT INTO {table} SELECT generate_series(1, 500)")
-    lines = reading.rest()
-    assert [event["pk"][0] for event in events(lines)] == list(range(1, 501))
-    wait_until(lambda: cdc.gateways[0].is_alive, "the gateway lives")
