@@ -5,6 +5,7 @@ import re
 import subprocess
 import tarfile
 
+from tests.fixtures.installed import PROJECT
 from tests.fixtures.npm_package import SOURCE
 
 FILES = sorted(("rows", "live-state", "sse", "live", "cdc", "topic"))
@@ -77,3 +78,10 @@ def test_the_example_of_the_readme_runs(npm_package):
         "example 1: insert [ 7 ]",
         "example 2: Insert { id: 9 }",
     ]
+
+
+def test_the_demo_s_copy_of_the_client_is_current(npm_package):
+    """`make demo` needs no npm: its page has the built client, for browsers only. `npm run page` makes it anew."""
+    made = npm_package.esbuild("dist/index.js", "--bundle", "--format=esm", "--charset=utf8")
+    assert made == (PROJECT / "services/devstack/page/tidewire.js").read_text()
+    assert "node:http" not in made
