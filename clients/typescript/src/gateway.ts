@@ -57,6 +57,16 @@ export class Gateway {
 
   /** One answer, whose head has come; TidewireError if it is a refusal, Unavailable if it may pass. */
   async ask(path: string, request: Request = {}): Promise<{ response: Response; deadline: Deadline }> {
+    try {
+      return await this.#asked(path, request);
+    } catch (error) {
+      const expired = error instanceof TidewireError && error.status === 401 && this.renewsToken;
+      if (!expired) throw error;
+      return await this.#asked(path, request);
+    }
+  }
+
+  async #asked(path: string, request: Request): Promise<{ response: Response; deadline: Deadline }> {
     const token = await this.token();
     const deadline = new Deadline(request.timeoutMs ?? this.#timeoutMs, request.signal);
     try {

@@ -118,6 +118,21 @@ test("a gateway that restarts is waited for, also by a call", async () => {
   assert.equal(refused, 4);
 });
 
+test("a token that gives itself anew is asked again after a 401, once", async () => {
+  const kept = server.other;
+  const seen = [];
+  server.other = (request, response) => {
+    seen.push(request.headers.authorization);
+    return request.headers.authorization === "Bearer fresh" ? kept(request, response) : response.writeHead(401).end("{}");
+  };
+  const tokens = ["stale", "fresh", "stale", "stale"];
+  const subscription = door("sub_1", { token: () => tokens.shift() });
+  answers["cdc.pause"] = {};
+  await subscription.pause();
+  await assert.rejects(subscription.pause(), { status: 401, code: "unauthorized" });
+  assert.deepEqual(seen, ["Bearer stale", "Bearer fresh", "Bearer stale", "Bearer stale"]);
+});
+
 test("a reader that stops reading holds the gateway up, and fills no memory", async () => {
   const subscription = door();
   const iteration = subscription[Symbol.asyncIterator]();

@@ -177,6 +177,16 @@ var Gateway = class {
   }
   /** One answer, whose head has come; TidewireError if it is a refusal, Unavailable if it may pass. */
   async ask(path, request = {}) {
+    try {
+      return await this.#asked(path, request);
+    } catch (error) {
+      const expired = error instanceof TidewireError && error.status === 401 && this.renewsToken;
+      if (!expired)
+        throw error;
+      return await this.#asked(path, request);
+    }
+  }
+  async #asked(path, request) {
     const token = await this.token();
     const deadline = new Deadline(request.timeoutMs ?? this.#timeoutMs, request.signal);
     try {
