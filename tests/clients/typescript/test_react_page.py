@@ -1,32 +1,14 @@
 """`useLiveQuery` on a real React page in a real browser (issue 14), beside a gateway that does what the test says."""
 
-import json
-import subprocess
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from tests.clients.scripted_gateway import ScriptedGateway, scripted_gateway
 from tests.fixtures.waiting import wait_until
 
 IDS = "window.shown?.ids"
 STATE = "window.shown?.state"
-
-
-class ScriptedGateway:
-    """The server of `react-page.js`."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-        self.url = self._answer()
-
-    def __call__(self, *command: Any) -> Any:
-        self._process.stdin.write(json.dumps(command) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> Any:
-        return json.loads(self._process.stdout.readline())
 
 
 @pytest.fixture(scope="module")
@@ -42,17 +24,8 @@ def script(npm_package) -> str:
 
 @pytest.fixture
 def gateway(npm_package, script) -> Iterator[ScriptedGateway]:
-    process = subprocess.Popen(
-        ["node", "test/programs/react-page.js", script],
-        cwd=npm_package.folder,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    yield ScriptedGateway(process)
-    process.stdin.close()
-    process.stdout.close()
-    process.wait(30)
+    with scripted_gateway(npm_package, script, "q") as gateway:
+        yield gateway
 
 
 @pytest.fixture

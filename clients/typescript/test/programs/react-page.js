@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 
 import { ScriptedServer } from "../scripted-server.js";
 
-const server = await ScriptedServer.start("q");
+const server = await ScriptedServer.start(process.argv[3] ?? "q");
 const script = await readFile(process.argv[2]);
 server.other = (request, response) => {
   if (request.url === "/app.js") return response.writeHead(200, { "Content-Type": "text/javascript" }).end(script);
@@ -19,7 +19,7 @@ const commands = {
   close: (code) => server.peers.filter((peer) => !peer.socket.destroyed).forEach((peer) => peer.close(code)),
   tear: () => server.peers.forEach((peer) => peer.tear()),
   refuse: (status) => void (server.refuse = status ?? undefined),
-  state: () => ({ open: server.peers.filter((peer) => !peer.socket.destroyed && !peer.socket.readableEnded).length, address: server.peer?.request.url }),
+  state: () => ({ open: server.peers.filter((peer) => !peer.socket.destroyed && !peer.socket.readableEnded).length, address: server.peer?.request.url, credentials: server.peer?.request.headers.authorization }),
 };
 
 process.stdout.write(`${JSON.stringify(server.url)}\n`);
