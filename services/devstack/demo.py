@@ -111,7 +111,7 @@ def _show(endpoints: Endpoints, *, once: bool) -> int:
             ):
                 _say(f"the same table in a browser: {address}")
                 till = Till(endpoints.postgres, pause_s=PAUSE_S)
-                with _view(revenue, once=once) as view, till:
+                with _view(revenue, address, once=once) as view, till:
                     ends_at = time.monotonic() + ONCE_S if once else float("inf")
                     while time.monotonic() < ends_at:
                         _pass_on(follower.read(FRAME_S), ledger, view)
@@ -138,13 +138,13 @@ def _page(connection: psycopg.Connection, endpoints: Endpoints) -> Iterator[str]
 
 
 @contextmanager
-def _view(revenue: SubscriptionSync, *, once: bool) -> Iterator[View]:
+def _view(revenue: SubscriptionSync, address: str, *, once: bool) -> Iterator[View]:
     """A screen for people who stay; lines for those who read them later."""
     if once or not sys.stdout.isatty():
         _say("a line is a change that PostgreSQL committed; after ▸ stands what the client is told of it")
         yield Lines()
     else:
-        with Screen(REVENUE, revenue.columns) as screen:
+        with Screen(REVENUE, revenue.columns, address) as screen:
             yield screen
 
 
