@@ -11,3 +11,4 @@ settings.register_profile("searching", deadline=None)
 settings.load_profile("searching" if "ORACLE_EXAMPLES" in os.environ else "repeatable")
 
 pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.kafka", "tests.fixtures.redis", "tests.fixtures.capture"]
+pytest_plugins += ["tests.fixtures.npm_package", "tests.fixtures.chromium"]

@@ -20,7 +20,7 @@ from services.changelog import barrier
 from services.changelog.follower import ChangesFollower
 from services.chassis.kafka import Kafka
 from services.cli.watch_board import Status
-from services.devstack import control, outside, state
+from services.devstack import control, credentials, outside, shop_feed, shop_page, state
 from services.devstack.errors import DevstackFailure, RunsElsewhere
 from services.devstack.home import Home
 from services.devstack.live_view import Lines, Screen, View
@@ -37,6 +37,7 @@ class Endpoints(msgspec.Struct):
     postgres: str
     kafka: str
     gateway_pg: str
+    gateway_http: str
 
 
 class Ledger:
@@ -106,9 +107,11 @@ def _show(endpoints: Endpoints, *, once: bool) -> int:
             with (
                 tidewire.connect_sync(endpoints.gateway_pg) as live,
                 live.subscribe(REVENUE) as revenue,
+                _page(connection, endpoints) as address,
             ):
+                _say(f"the same table in a browser: {address}")
                 till = Till(endpoints.postgres, pause_s=PAUSE_S)
-                with _view(revenue, once=once) as view, till:
+                with _view(revenue, address, once=once) as view, till:
                     ends_at = time.monotonic() + ONCE_S if once else float("inf")
                     while time.monotonic() < ends_at:
                         _pass_on(follower.read(FRAME_S), ledger, view)
@@ -124,13 +127,24 @@ def _show(endpoints: Endpoints, *, once: bool) -> int:
 
 
 @contextmanager
-def _view(revenue: SubscriptionSync, *, once: bool) -> Iterator[View]:
+def _page(connection: psycopg.Connection, endpoints: Endpoints) -> Iterator[str]:
+    """The shop's live table for browsers, by the TypeScript client; its address."""
+    home = Home(Path(load(os.environ).home).absolute())
+    token = shop_feed.page_token(credentials.keep(home.root / "credentials.json"))
+    shop_feed.grant(connection)
+    feed = shop_feed.open_feed(connection, endpoints.gateway_http, token)
+    with shop_page.serve(feed, endpoints.gateway_http, token) as address:
+        yield address
+
+
+@contextmanager
+def _view(revenue: SubscriptionSync, address: str, *, once: bool) -> Iterator[View]:
     """A screen for people who stay; lines for those who read them later."""
     if once or not sys.stdout.isatty():
         _say("a line is a change that PostgreSQL committed; after ▸ stands what the client is told of it")
         yield Lines()
     else:
-        with Screen(REVENUE, revenue.columns) as screen:
+        with Screen(REVENUE, revenue.columns, address) as screen:
             yield screen
 
 

@@ -47,9 +47,10 @@ class Lines:
 
 
 class Screen:
-    """Commits on the left; on the right the live result and its deltas."""
+    """Commits on the left; on the right the live result, the address of its page, and its deltas."""
 
-    def __init__(self, sql: str, columns: Sequence[str]) -> None:
+    def __init__(self, sql: str, columns: Sequence[str], address: str) -> None:
+        self._address = address
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, screen=True, auto_refresh=False)
         self._board = Board(sql, columns)
@@ -80,7 +81,7 @@ class Screen:
         board = self._board.picture(time.monotonic(), status, height=height // 2)
         deltas = _last(self._deltas, height - height // 2 - 4)
         layout["live"].split_column(
-            Layout(Panel(board, title="a live query of it, through the client"), ratio=1),
+            Layout(Panel(board, title="a live query of it, through the client", subtitle=self._address), ratio=1),
             Layout(Panel(deltas, title="its deltas"), ratio=1),
         )
         self._live.update(layout, refresh=True)
