@@ -17,7 +17,9 @@ class Metrics:
         self.durable_lsn = Gauge(
             "tidewire_capture_durable_lsn", "Position up to which Kafka has it all.", registry=registry
         )
-        self.epoch = Gauge("tidewire_capture_epoch", "Fencing number of this writer; 0 while it writes nothing.", registry=registry)
+        self.epoch = Gauge(
+            "tidewire_capture_epoch", "Fencing number of this writer; 0 while it writes nothing.", registry=registry
+        )
         self.history = Gauge("tidewire_capture_history", "Number of the log's history.", registry=registry)
         self.pending_tables = Gauge(
             "tidewire_capture_pending_tables",

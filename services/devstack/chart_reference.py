@@ -26,7 +26,11 @@ OWN_KEYS = {
     *(f"TIDEWIRE_GATEWAY_HTTP_{key}" for key in ("HOST", "PORT", "HOSTS", "CORS_ORIGINS", "JWT_SECRET", "JWKS_URL")),
 }
 # Of one machine or one process, so of no use to several pods; and a file that no value mounts.
-NOT_PASSED_ON = {"TIDEWIRE_GATEWAY_SHARE_PORT", "TIDEWIRE_GATEWAY_DELIVERY_PARTITION", "TIDEWIRE_GATEWAY_HTTP_JWKS_FILE"}
+NOT_PASSED_ON = {
+    "TIDEWIRE_GATEWAY_SHARE_PORT",
+    "TIDEWIRE_GATEWAY_DELIVERY_PARTITION",
+    "TIDEWIRE_GATEWAY_HTTP_JWKS_FILE",
+}
 _NAMES = {int: "integer", float: "number", bool: "boolean", str: "string"}
 
 
