@@ -22,9 +22,10 @@ DOCUMENT = PROJECT / "docs" / "metrics.md"
 HEAD = """\
 # Metrics
 
-Each service serves `/metrics` beside `/healthz` and `/readyz` (`TIDEWIRE_HTTP_HOST`, `TIDEWIRE_HTTP_PORT`) in the format of
-Prometheus. A counter ends with `_total`; a histogram has `_bucket`, `_sum` and `_count`. No label holds an id. The chart's
-alerts and dashboards use these names and no others; [runbook.md](runbook.md) says what to do when one is out of bounds.
+Each service serves `/metrics` beside `/healthz` and `/readyz` (`TIDEWIRE_HTTP_HOST`, `TIDEWIRE_HTTP_PORT`) in the
+format of Prometheus. A counter ends with `_total`; a histogram has `_bucket`, `_sum` and `_count`. No label holds an
+id. The chart's alerts and dashboards use these names and no others; [runbook.md](runbook.md) says what to do when one
+is out of bounds.
 
 This page is rendered from the code by `make settings`; do not edit it.
 """
