@@ -1,4 +1,4 @@
-"""Alerts and dashboards read only series that the services export, in PromQL that parses; each alert has its paragraph."""
+"""Alerts and dashboards read only series that exist, in PromQL that parses; each alert has its paragraph."""
 
 import json
 import re
