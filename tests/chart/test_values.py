@@ -13,8 +13,8 @@ from tests.chart.value_cases import A_SETTING, CASES
 
 # What is a map or a list in values.yaml is one value if its keys are the user's own.
 WHOLE = ("resources", "settings", "nodeSelector", "labels", "annotations")
-# The service is not in this release: it reads no setting and no database yet.
-OF_A_LATER_RELEASE = {"components.retention.settings", "postgres.keys.retention"}
+# The service is not in this release: no setting of it is known yet.
+OF_A_LATER_RELEASE = {"components.retention.settings"}
 
 
 def leaves(values: Values, at: str = "") -> Iterator[str]:

@@ -9,7 +9,7 @@ registry: {kind: Deployment, postgres: false, standby: true, redis: false, seal:
 recompute: {kind: StatefulSet, postgres: true, standby: false, redis: false, seal: true, most: 8, grace: 60}
 fanout: {kind: Deployment, postgres: false, standby: false, redis: false, seal: false, most: 8, grace: 30}
 gateway: {kind: Deployment, postgres: true, standby: false, redis: true, seal: true, most: 16, grace: 30}
-retention: {kind: Deployment, postgres: false, standby: true, redis: true, seal: false, most: 0, grace: 30}
+retention: {kind: Deployment, postgres: false, standby: false, redis: true, seal: false, most: 0, grace: 30}
 {{- end }}
 
 {{- define "tidewire.name" -}}
