@@ -45,8 +45,10 @@ logs: setup ## the logs of all parts; PART=kafka chooses, FOLLOW=1 goes on
 flow: setup ## the topics: who writes and who reads each
 	@$(PY) -c "from proto.topics import flow_lines; print(*flow_lines(), sep='\n')"
 
-settings: setup ## render docs/settings.md from the settings Structs
+settings: setup ## render docs/settings.md, docs/metrics.md and the chart's schema of settings from the code
 	$(PY) -m services.devstack.settings_reference
+	$(PY) -m services.devstack.metrics_reference
+	$(PY) -m services.devstack.chart_reference
 
 lint: setup ## ruff, mypy --strict, import-linter
 	$(PY) -m ruff check .

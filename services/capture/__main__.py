@@ -14,7 +14,7 @@ from services.capture.flow.stream import Stream
 from services.capture.flow.takeover import Patience, Takeover
 from services.capture.inbound.replication import Replication
 from services.capture.metrics import Metrics
-from services.capture.outbound import watch
+from services.capture.outbound import slot, watch
 from services.capture.outbound.changes import ChangesLog, LogTail
 from services.capture.settings import Settings
 from services.chassis import health, logs
@@ -64,6 +64,7 @@ class Capture:
                 break
             except OUTAGES as error:
                 self._progress.not_ready(str(error))
+                self._metrics.epoch.set(0)  # the log is nobody's, or another's
                 self._log.warning("session_ended", error=str(error))
                 if time.monotonic() - began_at > LASTING_S:
                     delays = Backoff().delays()
@@ -167,6 +168,7 @@ class Caretaker:
                 with connect(self._settings.postgres, application_name=name, options=SESSION) as connection:
                     while not self._over.wait(self._settings.capture.sweep_s):
                         self._metrics.pending_tables.set(watch.sweep(connection))
+                        self._metrics.slot_bytes.set(slot.kept_bytes(connection, self._settings.capture.slot))
             except (psycopg.Error, PostgresUnreachable) as error:
                 self._log.warning("sweep_failed", error=str(error))
                 self._over.wait(self._settings.capture.sweep_s)

@@ -16,7 +16,7 @@ from services.chassis.kafka import Kafka
 from services.chassis.postgres import Postgres
 from services.chassis.run import exit_code
 from services.chassis.settings import BadSetting, load
-from services.cli import cdc, doctor, install, tail, uninstall, watch
+from services.cli import cdc, check, doctor, install, tail, topics, uninstall, watch
 
 ENDPOINTS = Path(".tidewire") / "endpoints.json"
 START_HELP = "the log's beginning, only what comes from now on (default), or the change with this seq"
@@ -121,6 +121,14 @@ def _parser() -> argparse.ArgumentParser:
         install_parser.add_argument(f"--{duty.value}", metavar="ROLE", help=words)
     install_parser.set_defaults(run=_install)
 
+    topics_parser = commands.add_parser("topics", help="create the topics that are missing in Kafka, and list all")
+    topics_parser.set_defaults(run=_topics)
+
+    check_parser = commands.add_parser("check", help="subscribe to a table of its own, insert, and wait for the delta")
+    check_parser.add_argument("--dsn", help="connection string of a gateway; default: GATEWAY_DSN, or the stack's")
+    check_parser.add_argument("--within", type=float, default=60.0, metavar="SECONDS", help="how long it may take (60)")
+    check_parser.set_defaults(run=_check)
+
     uninstall_parser = commands.add_parser("uninstall", help="take everything of Tidewire out of a database")
     uninstall_parser.add_argument("--dsn", help="connection string; default: the database of the settings")
     uninstall_parser.add_argument("--slot", default="tidewire", help="the replication slot to drop (default: tidewire)")
@@ -170,10 +178,23 @@ def _tail(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     )
 
 
-def _watch(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    dsn = arguments.dsn or environ.get(GATEWAY)
+def _topics(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    return topics.run(load(KafkaOnly, environ).kafka)
+
+
+def _check(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    return check.run(_gateway(arguments, environ), within_s=arguments.within)
+
+
+def _gateway(arguments: argparse.Namespace, environ: Mapping[str, str]) -> str:
+    dsn: str | None = arguments.dsn or environ.get(GATEWAY)
     if not dsn:
         raise BadSetting(f"no gateway is known: pass --dsn, set {GATEWAY}, or run `make up` first")
+    return dsn
+
+
+def _watch(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    dsn = _gateway(arguments, environ)
     wanted = watch.Watched(
         sql=arguments.sql,
         parameters=tuple(arguments.param),

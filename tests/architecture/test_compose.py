@@ -9,8 +9,8 @@ from services.devstack import bootstrap, kafka, postgres, redis, service
 from services.devstack.settings import PROJECT
 
 SERVERS = {"postgres", "kafka", "redis"}
-# In the embedded stack capture installs itself; there, services are superusers.
-ONCE = {"install"}
+# In the embedded stack capture installs itself; there, services are superusers. `check` runs when it is asked for.
+ONCE = {"install", "check"}
 COMPOSE = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())["services"]
 # A container's ports are reached from outside it.
 ONLY_IN_CONTAINERS = {"TIDEWIRE_HTTP_HOST", "TIDEWIRE_GATEWAY_HOST", "TIDEWIRE_GATEWAY_HTTP_HOST"}

@@ -34,6 +34,18 @@ def holder(connection: psycopg.Connection, name: str) -> int | None:
     return row[0] if row else None
 
 
+def kept_bytes(connection: psycopg.Connection, name: str) -> int:
+    """How much WAL PostgreSQL keeps for the slot; 0 if there is none."""
+    row = connection.execute(
+        """
+        SELECT coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint
+        FROM pg_replication_slots WHERE slot_name = %s
+        """,
+        (name,),
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
 def drop(connection: psycopg.Connection, name: str) -> None:
     try:
         connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
