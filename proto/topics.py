@@ -13,6 +13,7 @@ from proto.tidewire.v1.deliveries_pb2 import Delivery
 from proto.tidewire.v1.deltas_pb2 import DeltaRecord
 from proto.tidewire.v1.queries_pb2 import Query
 from proto.tidewire.v1.subscriptions_pb2 import SubscriptionRecord
+from proto.tidewire.v1.topic_states_pb2 import TopicStateRecord
 
 Record = TypeVar("Record", bound=Message)
 
@@ -99,8 +100,17 @@ CURSORS = Topic(
     partitions=1,  # one order, by which a gateway sees what another wrote last
     config={"cleanup.policy": "compact"},
 )
+TOPIC_STATES = Topic(
+    name="topic_states",
+    record=TopicStateRecord,
+    key="topic id, or the word position",
+    written_by="recompute",
+    read_by=("recompute", "retention"),
+    partitions=4,  # at most so many workers share the routes
+    config={"cleanup.policy": "compact"},
+)
 
-FLOW = (CHANGES, COMMANDS, SUBSCRIPTIONS, QUERIES, DELTAS, DELIVERIES, CURSORS)
+FLOW = (CHANGES, COMMANDS, SUBSCRIPTIONS, QUERIES, DELTAS, DELIVERIES, CURSORS, TOPIC_STATES)
 
 
 def flow_lines() -> Iterator[str]:
