@@ -116,7 +116,8 @@ grant select on _tidewire_topics.topics, _tidewire_topics.topic_offsets, _tidewi
 
 do $$
 begin
-    if obj_description(to_regnamespace('system'), 'pg_namespace') = 'Tidewire: views of topics' then
+    if exists (select from pg_namespace n join pg_namespace o on o.nspowner = n.nspowner and o.nspname = '_tidewire'
+               where n.nspname = 'system' and obj_description(n.oid, 'pg_namespace') = 'Tidewire: views of topics') then
         create or replace view system.topics as select * from _tidewire_topics.topics;
         create or replace view system.topic_offsets as select * from _tidewire_topics.topic_offsets;
         create or replace view system.topic_dead as select * from _tidewire_topics.topic_dead;
