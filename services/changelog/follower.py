@@ -62,6 +62,11 @@ class ChangesFollower:
         low, high = self._kafka_reader.low_and_high()
         self._begin(max(low, min(high - records, self._last_before(seq, low, high))))
 
+    def first_seq(self) -> Seq | None:
+        """A seq at or before which the log begins; None if it is empty."""
+        low, high = self._kafka_reader.low_and_high()
+        return self._seq_at(low) if low < high else None
+
     def end(self) -> int:
         """The offset behind the last record that is in the log now."""
         return self._kafka_reader.low_and_high()[1]

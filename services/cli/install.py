@@ -30,7 +30,7 @@ class Duty(Enum):
 
 FUNCTIONS = {
     Duty.CAPTURE: ("_tidewire.waiting()", "_tidewire.adopt(oid)", _BARRIER),
-    Duty.RECOMPUTE: (_BARRIER, *_ENTRANCE),
+    Duty.RECOMPUTE: (_BARRIER, *_ENTRANCE, "_tidewire.bury_change(text,int,bigint,text,bytea)"),
     Duty.GATEWAY: (_BARRIER, *_ENTRANCE, "_tidewire.topic_mirror(jsonb)"),
 }
 STATEMENTS = {

@@ -56,6 +56,7 @@ _SCRIPTS = (
     "triggers.sql",
     "topics.sql",
     "topic_statements.sql",
+    "topic_sources.sql",
     "privileges.sql",
 )
 

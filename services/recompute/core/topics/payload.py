@@ -71,7 +71,9 @@ class Rendering:
         return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else None
 
     def _columns(self, row: Row, places: "range | list[int]") -> list[bytes]:
-        parts = [self._names[place] + b":" + self._value(place, row[place]) for place in places if row[place] is not ABSENT]
+        parts = [
+            self._names[place] + b":" + self._value(place, row[place]) for place in places if row[place] is not ABSENT
+        ]
         if ABSENT in row and (absent := [self._names[place] for place in places if row[place] is ABSENT]):
             parts.append(b'"_absent":[' + b",".join(absent) + b"]")
         return parts
