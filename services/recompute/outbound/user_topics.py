@@ -25,7 +25,10 @@ class UserTopic(Struct, frozen=True):
 
     name: str
     partitions: int
-    config: dict[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    config: dict[str, str]
+
+
+KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
 class Record(Struct, frozen=True):
@@ -60,7 +63,7 @@ class UserTopics:
 
     def ensure(self, topics: Iterable[tuple[str, int]]) -> None:
         """Make those that are missing, by id and number of partitions."""
-        missing = [UserTopic(topic_name(one), number) for one, number in topics if one not in self._made]
+        missing = [UserTopic(topic_name(one), number, KEPT) for one, number in topics if one not in self._made]
         if missing:
             ensure_topics(self._kafka, missing, timeout_s=TIMEOUT_S)
             self._made.update(topic.name.removeprefix("topic.") for topic in missing)
@@ -70,7 +73,7 @@ class UserTopics:
         self._made.discard(topic_id)
         name = self._kafka.broker_name(topic_name(topic_id))
         with making_client(self._kafka.bootstrap):
-            admin = AdminClient(self._kafka.client_config())
+            admin = AdminClient({**self._kafka.client_config()})
         for answer in admin.delete_topics([name], request_timeout=TIMEOUT_S).values():
             try:
                 answer.result()

@@ -33,6 +33,9 @@ class Definition(Struct, frozen=True, kw_only=True):
     name: str
     partitions: int = 1
     cleared_generation: int = 0
+    # For retention, which reads them from the topic's state.
+    retention_seconds: int | None = None
+    retention_max_bytes: int | None = None
     routes: tuple[Route, ...] = ()
 
 

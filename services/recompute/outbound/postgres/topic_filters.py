@@ -134,7 +134,7 @@ def _named(filter_: Filter, relation: Relation) -> list[int]:
 def _statement(filter_: Filter, relation: Relation, columns: list[int], types: Sequence[str]) -> str:
     """The arrays as rows, each column cast to its type under its name; those that are not sent are NULL."""
     count = max(len(columns), 1)
-    arrays = ", ".join(f"${at + 1}" for at in range(count))
+    arrays = ", ".join(f"pg_catalog.unnest(${at + 1})" for at in range(count))
     raw = ", ".join(f"v{at}_{_SECRET}" for at in range(count))
     sent = {place: at for at, place in enumerate(columns)}
     typed = ", ".join(
@@ -142,7 +142,7 @@ def _statement(filter_: Filter, relation: Relation, columns: list[int], types: S
         for place, column in enumerate(relation.columns)
     )
     return (
-        f"SELECT n_{_SECRET}::pg_catalog.text FROM ROWS FROM (pg_catalog.unnest({arrays})) WITH ORDINALITY "
+        f"SELECT n_{_SECRET}::pg_catalog.text FROM ROWS FROM ({arrays}) WITH ORDINALITY "
         f"AS given_{_SECRET}({raw}, n_{_SECRET}) CROSS JOIN LATERAL (SELECT {typed}) AS {quoted(filter_.table)} "
         f"WHERE (\n{filter_.expression}\n)"
     )
