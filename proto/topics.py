@@ -41,7 +41,7 @@ CHANGES = Topic(
     record=ChangesRecord,
     key="none",
     written_by="capture",
-    read_by=("recompute", "gateway"),
+    read_by=("recompute", "gateway", "retention"),
     partitions=1,  # commit order is the product
     # DeleteRecords by retention trims it; time is only the upper bound for a stack without that service.
     config={"cleanup.policy": "delete", "retention.ms": str(7 * DAY_MS), "segment.bytes": str(256 * 1024 * 1024)},

@@ -17,10 +17,10 @@ from services.chassis.settings import described_keys, section_type, variable
 from services.devstack.settings import PREFIX, PROJECT
 from services.devstack.settings import Settings as Devstack
 from services.fanout.settings import Settings as Fanout
-from services.retention.settings import Settings as Retention
 from services.gateway.settings import Settings as Gateway
 from services.recompute.settings import Settings as Recompute
 from services.registry.settings import Settings as Registry
+from services.retention.settings import Settings as Retention
 
 SERVICES: dict[str, type[Struct]] = {
     "capture": Capture,

@@ -1,1 +1,1 @@
-"""Trims what nobody needs any more: durable topics by their limits, `changes` behind its readers, leftovers in Redis."""
+"""Trims what nobody needs any more: durable topics by their limits, `changes` behind its readers, leftovers."""

@@ -90,7 +90,7 @@ class Assembly:
         self._start_segment()
 
     def add(self, message: bytes) -> None:
-        """Add the next message; of an application's own (M) only the actor is taken: any login may choose any prefix."""
+        """Add the next message; of an application's own (M) only the actor counts: any login may choose any prefix."""
         kind = message[0]
         if kind in _ROWS:
             if self._skipping:

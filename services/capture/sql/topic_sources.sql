@@ -17,7 +17,7 @@ begin
     -- One without rows, so that an empty table is known to be empty.
     perform _tidewire.write_mark('truncated', jsonb_build_object('relid', tg_relid::bigint, 'columns', names::jsonb, 'rows', '[]'::jsonb)::text);
     execute format(
-        'select _tidewire.write_mark(''truncated'''', jsonb_build_object(''relid'', %s, ''columns'', %L::jsonb, ''rows'', p.part)::text) '
+        'select _tidewire.write_mark(''truncated'', jsonb_build_object(''relid'', %s, ''columns'', %L::jsonb, ''rows'', p.part)::text) '
         'from (select jsonb_agg(r.row) as part from (select jsonb_build_array(%s) as row, row_number() over () / 500 as number '
         'from only %I.%I t) r group by r.number order by r.number) p',
         tg_relid, names, printed, tg_table_schema, tg_table_name);

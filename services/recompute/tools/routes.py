@@ -1,4 +1,4 @@
-"""The routes of durable topics, in a thread of recompute, or alone and without Spark: `python -m services.recompute.tools.routes`."""
+"""The routes of durable topics: in a thread of recompute, or alone (`python -m services.recompute.tools.routes`)."""
 
 import threading
 from collections.abc import Callable

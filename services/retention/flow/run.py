@@ -108,7 +108,9 @@ class RetentionRun:
             self._log.warning("reader_given_up", reader=reader.name, first_seq=reader.first_seq)
         young = self._changes.offset_at(now_us - int(own.changes_keep_s * 1_000_000))
         # The last record is never trimmed: it tells where the log stands.
-        offset = min(self._changes.offset_before(needed.first_seq), extent.high - 1, extent.high - 1 if young is None else young)
+        offset = min(
+            self._changes.offset_before(needed.first_seq), extent.high - 1, extent.high - 1 if young is None else young
+        )
         if offset <= extent.low:
             return []
         sentence = f"changes: {offset - extent.low} records, all before seq {needed.first_seq}"

@@ -1,4 +1,4 @@
-"""DeleteRecords: what stands before an offset goes, at once and for good; to ask for less than was done changes nothing."""
+"""DeleteRecords: what stands before an offset goes, at once and for good; asked for less, it changes nothing."""
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient

@@ -1,4 +1,4 @@
-"""Capture and the routes as processes, on a fresh database; topics are defined by their SQL procedure, and read from Kafka."""
+"""Capture and the routes as processes, on a fresh database; topics are defined by SQL and read from Kafka."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,11 @@ class RoutesStack:
             kafka=bootstrap,
             prefix=prefix,
             log=directory / "capture.log",
-            settings={"heartbeat_s": "1", "sweep_s": "0.3", "slot": "routes_" + "".join(filter(str.isalnum, prefix)).lower()},
+            settings={
+                "heartbeat_s": "1",
+                "sweep_s": "0.3",
+                "slot": "routes_" + "".join(filter(str.isalnum, prefix)).lower(),
+            },
         ).wait_ready()
         self.workers: list[WorkerProcess] = []
         self.db = psycopg.connect(dsn, autocommit=True)
@@ -105,7 +109,9 @@ class RoutesStack:
         return [TopicMessage.FromString(message.value() or b"") for message in found]
 
     def messages(self, topic: str, partition: int = 0) -> list[TopicMessage]:
-        return [one for one in self.records(topic, partition) if one.operation != TopicOperation.TOPIC_OPERATION_UNSPECIFIED]
+        return [
+            one for one in self.records(topic, partition) if one.operation != TopicOperation.TOPIC_OPERATION_UNSPECIFIED
+        ]
 
     def payloads(self, topic: str) -> list[Any]:
         return [json.loads(one.payload) for one in self.messages(topic)]

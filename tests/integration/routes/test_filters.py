@@ -61,8 +61,8 @@ def table(database: str) -> Iterator[tuple[psycopg.Connection[Any], Postgres]]:
 
 def relation_of(connection: psycopg.Connection[Any]) -> Relation:
     found = connection.execute(
-        "select attname, atttypid::int8, atttypmod from pg_attribute where attrelid = 'app.mixed'::regclass and attnum > 0 "
-        "order by attnum"
+        "select attname, atttypid::int8, atttypmod from pg_attribute "
+        "where attrelid = 'app.mixed'::regclass and attnum > 0 order by attnum"
     )
     columns = tuple(Column(name, oid, modifier, name == "id") for name, oid, modifier in found)
     return Relation(1, "app", "mixed", "f", columns)

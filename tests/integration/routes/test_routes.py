@@ -13,7 +13,7 @@ INSERT, UPDATE, DELETE = (
 
 
 def test_k26_k27_a_route_carries_every_change_after_it_once_in_commit_order(stack: RoutesStack):
-    """Made before any worker was there: rows before the route are not in the topic, all after it are (K6: gap-free from 0)."""
+    """Made before any worker was there: rows before the route are not in it, all after it are (K6: gap-free)."""
     stack.db.execute("insert into app.orders values (1, 10, 'before')")
     stack.create("app.t")
     stack.route("app.t", "orders", "Insert")
@@ -59,13 +59,11 @@ def test_filters_mean_what_postgresql_says_and_what_it_cannot_say_is_kept_aside(
         cursor.executemany("insert into app.orders values (%s, %s, %s)", rows)
     stack.settle()
     found = {number: [one.key for one in stack.messages("app.t", number)] for number in range(4)}
-    expected = [
-        str(key)
-        for (key,) in stack.db.execute(
-            f"select id from app.orders where id <> 3 and ({expression.replace('100 / total', '100 / nullif(total, 0)')})"
-        )
-    ]
-    assert sorted(sum(found.values(), [])) == sorted(expected) == ["1", "5"]
+    answered = stack.db.execute(
+        f"with o as materialized (select * from app.orders where id <> 3) select id from o where {expression}"
+    )
+    expected = sorted(str(key) for (key,) in answered)
+    assert sorted(key for keys in found.values() for key in keys) == expected == ["1", "5"]
     dead = stack.db.execute("select group_id, reason, dead_offset from _tidewire.topic_dead").fetchall()
     assert dead == [("", "division by zero", 0)]
 

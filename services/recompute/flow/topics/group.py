@@ -1,4 +1,4 @@
-"""The topics of one partition of `topic_states`: their routes, offsets and position, and the step that moves them on."""
+"""The topics of one partition of `topic_states`: their routes, offsets and position, and the step on."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,7 @@
 """The WHERE of a route over rows of the log, computed by PostgreSQL inside the role that made the route.
 
-The expression sees the row's values under the table's name, typed as the table types them, and nothing else: no table is
-read. So its meaning is PostgreSQL's own, of whatever functions, collations and settings.
+The expression sees the row's values under the table's name, typed as the table types them, and nothing else: no table
+is read. So its meaning is PostgreSQL's own, of whatever functions, collations and settings.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from services.sqlguard.trust import examine
 ROWS_AT_ONCE = 2_000
 DEADLINES = Deadlines(5_000, 2_000)
 _TEXT_ARRAY = 1009
-_TYPES = "SELECT t.oid::int8, pg_catalog.format_type(t.oid, m.modifier) FROM unnest(%s::oid[], %s::int[]) AS m(oid, modifier) JOIN pg_catalog.pg_type t ON t.oid = m.oid"
+_TYPES = "SELECT pg_catalog.format_type(t.oid, %s) FROM pg_catalog.pg_type t WHERE t.oid = %s"
 NOT_IN_LOG = "the log does not have a value that the route's WHERE reads"
 # A name that no expression has.
 _SECRET = token_hex(6)
@@ -117,10 +117,10 @@ class TopicFilters:
         pairs = list(zip(oids, modifiers, strict=True))
         names = {}
         for pair in dict.fromkeys(pairs):
-            row = inside.service.execute(_TYPES, [[pair[0]], [pair[1]]]).fetchone()
+            row = inside.service.execute(_TYPES, [pair[1], pair[0]]).fetchone()
             if row is None:
                 raise Refused("42704", f"type with OID {pair[0]} does not exist")
-            names[pair] = row[1]
+            names[pair] = row[0]
         return [names[pair] for pair in pairs]
 
 

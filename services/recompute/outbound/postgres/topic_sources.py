@@ -14,7 +14,8 @@ from services.recompute.core.topics.source_table import SourceTable, SourceTable
 APPLICATION_NAME = "tidewire recompute"
 _DEFINITIONS = """
 SELECT (to_jsonb(t) || jsonb_build_object('routes', coalesce((
-    SELECT jsonb_agg(to_jsonb(r) ORDER BY r.route) FROM _tidewire.topic_routes r WHERE r.topic_id = t.topic_id), '[]')))::text
+    SELECT jsonb_agg(to_jsonb(r) ORDER BY r.route) FROM _tidewire.topic_routes r
+    WHERE r.topic_id = t.topic_id), '[]')))::text
 FROM _tidewire.topics t
 """
 _TABLES = """
