@@ -35,6 +35,10 @@ class ChangesFollower:
         self._changes = ChangesReader()
         self._from_seq: Seq | None = None
 
+    def rows_of(self, is_read: Callable[[int], bool]) -> None:
+        """From now on give only the rows of tables, by oid, that somebody reads."""
+        self.is_read = is_read
+
     def from_earliest(self) -> None:
         low, _ = self._kafka_reader.low_and_high()
         self._begin(low)

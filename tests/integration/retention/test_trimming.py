@@ -1,4 +1,4 @@
-"""Retention on a real Kafka and Redis, with a clock of the test's own: what goes, what stays, and what a dry run says."""
+"""Retention on a real Kafka and Redis, with a clock of the test's own: what goes, what stays, what is said."""
 
 import os
 import subprocess

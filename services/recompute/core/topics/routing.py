@@ -1,6 +1,6 @@
 """From a change to the messages that it may become: candidates, whose filters PostgreSQL judges."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -77,15 +77,17 @@ class Routing:
             self._renderings[table.oid, relation.oid] = held
         return held
 
-    def message(self, candidate: Candidate) -> TopicMessage:
-        """Without the offset, which is given where it is written."""
+    def message(self, candidate: Candidate, next_offsets: Sequence[int] = ()) -> TopicMessage:
+        """With the next offset of its partition, if they are given."""
         definition, route, change, place = candidate.definition, candidate.route, candidate.change, candidate.place
         rendering = self.rendering(candidate.table, change.relation)
         key = rendering.key(change)
         by = key if route.partition_key is None else rendering.column_text(change, route.partition_key) or ""
+        partition = hashed(by) % definition.partitions if definition.partitions > 1 else 0
         return TopicMessage(
             topic_id=definition.topic_id,
-            partition=hashed(by) % definition.partitions if definition.partitions > 1 else 0,
+            partition=partition,
+            offset=next_offsets[partition] if next_offsets else 0,
             history=place.history,
             seq=place.seq,
             lsn=place.lsn,

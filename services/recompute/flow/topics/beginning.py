@@ -26,7 +26,7 @@ def find_beginning(
     follower: ChangesFollower, current: list[Definition], barrier_id: str, *, keep: Callable[[], bool]
 ) -> Beginning | None:
     """Reads the log up to the barrier that was written after `current` was read; None if `keep` says no meanwhile."""
-    follower.is_read = lambda oid: False
+    follower.rows_of(lambda oid: False)
     follower.from_earliest()
     start: Position | None = None
     last: Position | None = None

@@ -25,7 +25,7 @@ from services.changelog.follower import ChangesFollower
 from services.chassis.kafka import Kafka, KafkaUnreachable
 from services.chassis.postgres import PostgresUnreachable
 from services.recompute.core.topics.definition import group_of, read_mark
-from services.recompute.core.topics.position import WHOLE, Position
+from services.recompute.core.topics.position import Position
 from services.recompute.core.topics.source_table import SourceTables
 from services.recompute.flow.topics.beginning import find_beginning
 from services.recompute.flow.topics.group import TopicGroup
@@ -65,7 +65,7 @@ class RoutesEngine:
         self._kafka, self._states, self._sources, self._filters = kafka, states, sources, filters
         self._metrics, self._log, self._recheck_s, self._stopped = metrics, log, recheck_s, stopped
         self._follower = ChangesFollower(kafka, client_id="recompute-routes")
-        self._follower.is_read = self._reads
+        self._follower.rows_of(self._reads)
         self._user_topics = UserTopics(kafka)
         self._groups: dict[int, TopicGroup] = {}
         self._open = OpenCommit()
@@ -178,7 +178,7 @@ class RoutesEngine:
                 if self._open.size >= STEP:
                     self._split()
             case SchemaChanged():
-                self._open.alters = True
+                self._open.alter()
             case Committed():
                 self._commit(event, history)
             case _:
@@ -194,7 +194,7 @@ class RoutesEngine:
             self._flush()
             self._log.warning("routes_history_began", history=history)
             for group in behind:
-                group.position = None
+                group.begin_anew()
             self._begin([group.number for group in behind])
             self._look()
             self._seek()
@@ -204,32 +204,23 @@ class RoutesEngine:
         """A large transaction is written in parts, each as it is read: it is committed, whatever comes."""
         candidates = self._open.drain()
         for group in self._groups.values():
-            group.candidates += candidates.get(group.number, ())
-            if group.position is not None and self._open.lsn and not self._is_done(group, self._open.lsn):
-                group.position = Position(
-                    history=self._follower.reader.history,
-                    lsn=self._open.lsn,
-                    ordinal=self._open.ordinal,
-                    first_seq=self._follower.reader.committed_seq,
-                )
+            here = Position(
+                history=self._follower.reader.history,
+                lsn=self._open.lsn,
+                ordinal=self._open.ordinal,
+                first_seq=self._follower.reader.committed_seq,
+            )
+            if group.is_before(here):
+                group.take(candidates.get(group.number, ()), here)
         self._flush(at_once=True)
-
-    def _is_done(self, group: TopicGroup, lsn: int) -> bool:
-        position = group.position
-        return position is None or position.covers(self._follower.reader.history, lsn, self._open.ordinal)
 
     def _commit(self, event: Committed, history: int) -> None:
         done, self._open = self._open, OpenCommit()
         candidates = done.drain()
         position = Position(history=history, lsn=event.commit_lsn, first_seq=event.next_seq)
-        concerned = [
-            group
-            for group in self._groups.values()
-            if group.position is not None and not group.position.covers(history, event.commit_lsn, WHOLE)
-        ]
+        concerned = [group for group in self._groups.values() if group.is_before(position)]
         for group in concerned:
-            group.candidates += candidates.get(group.number, ())
-            group.position = position
+            group.take(candidates.get(group.number, ()), position)
         if done.alters and concerned:
             self._flush(at_once=True)
             self._look()

@@ -48,6 +48,19 @@ class TopicGroup:
     def has_news(self) -> bool:
         return bool(self.candidates or self._marks or self._touched or self._dropped)
 
+    def is_before(self, place: Position) -> bool:
+        """Whether what stands there has not been taken in."""
+        return self.position is not None and not self.position.covers(place.history, place.lsn, place.ordinal)
+
+    def take(self, candidates: Iterable[Candidate], position: Position) -> None:
+        """Everything up to the position; what it may become is judged when it is written."""
+        self.candidates += candidates
+        self.position = position
+
+    def begin_anew(self) -> None:
+        """The log that the position was in is gone."""
+        self.position = None
+
     def begin(self, position: Position, definitions: Mapping[str, Definition]) -> None:
         """Where nobody has been before, or where a history began: the topics as the database has them."""
         self.position = position
@@ -107,8 +120,7 @@ class TopicGroup:
             offsets = self._next_offsets.get(topic_id)
             if offsets is None:
                 continue  # dropped by a later commit of this step
-            message = self.routing.message(candidate)
-            message.offset = offsets[message.partition]
+            message = self.routing.message(candidate, offsets)
             offsets[message.partition] += 1
             self._touched.add(topic_id)
             records.append(record_of(message))

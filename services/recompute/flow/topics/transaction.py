@@ -32,6 +32,10 @@ class OpenCommit:
         self._candidates: dict[int, list[Candidate]] = {}
         self._truncations: list[_Truncation] = []
 
+    def alter(self) -> None:
+        """The transaction has DDL: what tables are, and who may read them, may be another behind it."""
+        self.alters = True
+
     def take(self, event: Event, history: int, groups: Iterable[TopicGroup]) -> None:
         self.lsn, self.ordinal = event.commit_lsn, event.ordinal
         match event:
