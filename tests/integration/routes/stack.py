@@ -38,6 +38,21 @@ class RoutesStack:
         ).wait_ready()
         self.workers: list[WorkerProcess] = []
         self.db = psycopg.connect(dsn, autocommit=True)
+        # Of each topic the id that it had last: one that is made again has another.
+        self._ids: dict[str, str] = {}
+
+    def ensure_worker(self) -> None:
+        if not any(worker.is_alive for worker in self.workers):
+            self.start()
+
+    def stop_workers(self) -> None:
+        for worker in self.workers:
+            if worker.is_alive:
+                worker.kill()
+
+    def drop_all(self) -> None:
+        for (name,) in self.db.execute("select name from _tidewire.topics").fetchall():
+            self.define(do="DROP TOPIC", topic=name, if_exists=False)
 
     def start(self) -> WorkerProcess:
         environ = {
@@ -66,6 +81,9 @@ class RoutesStack:
         self.define(
             do="CREATE TOPIC", topic=topic, schema=topic.split(".")[0], if_not_exists=False, partitions=partitions
         )
+        row = self.db.execute("select topic_id from _tidewire.topics where name = %s", [topic]).fetchone()
+        assert row is not None
+        self._ids[topic] = row[0]
 
     def route(self, topic: str, table: str, op: str, mode: str = "Full", **more: object) -> None:
         self.define(
@@ -98,14 +116,15 @@ class RoutesStack:
 
     def records(self, topic: str, partition: int = 0) -> list[TopicMessage]:
         """All committed records, marks included."""
-        reader = Reader(self.kafka, topic_name(topic), partition, client_id="test")
+        name = topic_name(self._ids[topic])
+        reader = Reader(self.kafka, name, partition, client_id="test")
         try:
             low, _ = reader.low_and_high()
         except TopicMissing:
             return []
         finally:
             reader.close()
-        found = read_to_end(self.kafka, topic_name(topic), partition, low, client_id="test")
+        found = read_to_end(self.kafka, name, partition, low, client_id="test")
         return [TopicMessage.FromString(message.value() or b"") for message in found]
 
     def messages(self, topic: str, partition: int = 0) -> list[TopicMessage]:

@@ -65,11 +65,12 @@ def await_progress(stack: RoutesStack) -> None:
 
 @pytest.fixture
 def busy(stack: RoutesStack) -> Iterator[RoutesStack]:
-    stack.start()
     stack.create("app.t", partitions=2)
     stack.route("app.t", "orders", "Insert", "Key")
     stack.route("app.t", "orders", "Update", "Key", filter_expr="(total < 0)")
     with writing(stack.dsn):
+        # Behind the first commits: it finds in the log where the routes begin.
+        stack.ensure_worker()
         await_progress(stack)
         yield stack
     assert_exactly_once(stack)

@@ -14,13 +14,14 @@ INSERT, UPDATE, DELETE = (
 
 def test_k26_k27_a_route_carries_every_change_after_it_once_in_commit_order(stack: RoutesStack):
     """Made before any worker was there: rows before the route are not in it, all after it are (K6: gap-free)."""
+    stack.stop_workers()
     stack.db.execute("insert into app.orders values (1, 10, 'before')")
     stack.create("app.t")
     stack.route("app.t", "orders", "Insert")
     for op in ("Update", "Delete"):
         stack.route("app.t", "orders", op, "Diff" if op == "Update" else "Full")
     stack.db.execute("insert into app.orders values (2, 20, 'x'), (3, 30, null)")
-    stack.start()
+    stack.ensure_worker()
     stack.db.execute("update app.orders set total = 21 where id = 2")
     stack.db.execute("update app.orders set total = total where id = 3")
     stack.db.execute("delete from app.orders where id = 2")
@@ -50,7 +51,7 @@ def test_k26_k27_a_route_carries_every_change_after_it_once_in_commit_order(stac
 
 def test_filters_mean_what_postgresql_says_and_what_it_cannot_say_is_kept_aside(stack: RoutesStack):
     """K8, K26, and the dead letters of a route: one row divides by zero, the others go on."""
-    stack.start()
+    stack.ensure_worker()
     stack.create("app.t", partitions=4)
     expression = "(100 / total > 3 and note ilike 'A%' or note is null)"
     stack.route("app.t", "orders", "Insert", filter_expr=expression, partition_key="note")
@@ -70,7 +71,7 @@ def test_filters_mean_what_postgresql_says_and_what_it_cannot_say_is_kept_aside(
 
 def test_k5_key_payloads_partitions_and_actors(stack: RoutesStack):
     """K5, KR2, decision 24: the key alone; a row keeps its partition; who wrote is his own word, or else the owner."""
-    stack.start()
+    stack.ensure_worker()
     stack.create("app.t", partitions=3)
     stack.route("app.t", "orders", "Insert", "Key")
     stack.route("app.t", "orders", "Delete", "Key")
@@ -93,7 +94,7 @@ def test_k5_key_payloads_partitions_and_actors(stack: RoutesStack):
 
 def test_a_route_whose_maker_lost_his_rights_carries_nothing_until_he_has_them_again(stack: RoutesStack):
     """Decision 19."""
-    stack.start()
+    stack.ensure_worker()
     stack.db.execute("do $$ begin create role routes_maker; exception when duplicate_object then null; end $$")
     stack.db.execute("grant usage on schema app to routes_maker; grant select on app.orders to routes_maker")
     stack.create("app.t")
@@ -116,7 +117,7 @@ def test_a_route_whose_maker_lost_his_rights_carries_nothing_until_he_has_them_a
 
 
 def test_cleared_topics_go_on_counting_and_dropped_ones_are_gone(stack: RoutesStack):
-    stack.start()
+    stack.ensure_worker()
     stack.create("app.t")
     stack.route("app.t", "orders", "Insert")
     stack.db.execute("insert into app.orders values (1, 1, ''), (2, 2, '')")

@@ -109,8 +109,8 @@ def test_a_row_keeps_its_partition_and_an_actor_is_told_as_claimed():
 def test_a_mark_of_postgresql_is_read_with_oids_as_text():
     content = b"""{"topic_id": "app.t", "do": "ALTER TOPIC", "definition": {"topic_id": "app.t", "name": "app.t",
       "partitions": 2, "owner": "o", "retention_seconds": null, "cleared_generation": 1, "routes": [{
-      "topic_id": "app.t", "route": 0, "table_oid": "16385", "source_schema": "app", "source_table": "t", "op": "Insert",
-      "payload_mode": "Key", "filter_expr": null, "partition_key": null, "role": "ann"}]}}"""
+      "topic_id": "app.t", "route": 0, "table_oid": "16385", "source_schema": "app", "source_table": "t",
+      "op": "Insert", "payload_mode": "Key", "filter_expr": null, "partition_key": null, "role": "ann"}]}}"""
     mark = read_mark(content)
     assert mark.definition is not None and mark.definition.routes == (route(0, table_oid=16385),)
     assert read_mark(b'{"topic_id": "x", "do": "DROP TOPIC", "definition": null}').definition is None
