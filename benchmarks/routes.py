@@ -14,6 +14,7 @@ from tests.fixtures.postgres import start_postgres
 from tests.integration.routes.stack import PARTITIONS, RoutesStack
 
 CHUNK = 10_000
+TABLE = "create schema app; create table app.orders (id int primary key, total int, note text)"
 
 
 def run(*, rows: int) -> None:
@@ -25,7 +26,7 @@ def run(*, rows: int) -> None:
             stack = RoutesStack(dsn, kafka.bootstrap, "bench.", home)
             try:
                 stack.db.execute(
-                    "create schema app; create table app.orders (id int primary key, total int, note text)"
+                    TABLE
                 )
                 bare = _bare(stack.kafka, rows)
                 print(f"a bare confluent-kafka producer, records of 250 bytes: {bare:,.0f} records/s")

@@ -18,6 +18,7 @@ from services.chassis.run import exit_code
 from services.chassis.settings import BadSetting, load
 from services.cli import cdc, doctor, install, tail, uninstall, watch
 from services.retention import __main__ as retention
+from services.retention.settings import Settings as RetentionSettings
 
 ENDPOINTS = Path(".tidewire") / "endpoints.json"
 START_HELP = "the log's beginning, only what comes from now on (default), or the change with this seq"
@@ -225,7 +226,7 @@ def _explain(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 def _retention(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     wanted = ("TIDEWIRE_KAFKA_", "TIDEWIRE_REDIS_", "TIDEWIRE_RETENTION_")
     settings = {name: value for name, value in environ.items() if name.startswith(wanted)}
-    retention.main(load(retention.Settings, settings), is_dry=True)
+    retention.main(load(RetentionSettings, settings), is_dry=True)
     return 0
 
 

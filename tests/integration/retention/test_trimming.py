@@ -16,7 +16,7 @@ from proto.tidewire.v1.user_topics_pb2 import TopicMessage
 from proto.topics import CHANGES, FLOW, TOPIC_STATES
 from services.chassis.kafka import Kafka, Reader, Writer, ensure_topics
 from services.chassis.kafka.committed import read_to_end
-from services.chassis.redis import connect_sync
+from services.chassis.redis import Redis, connect_sync
 from services.recompute.outbound.topic_states import TopicStates
 from services.recompute.outbound.user_topics import UserTopics, record_of, topic_name
 from services.retention.flow.run import RetentionRun
@@ -35,7 +35,7 @@ class Trimmed:
     def __init__(self, kafka: Kafka, redis_server: RedisServer) -> None:
         self.kafka, self.now_s, self._redis = kafka, 0, redis_server
         ensure_topics(kafka, FLOW)
-        self.client = connect_sync(redis_server.redis)
+        self.client = connect_sync(Redis(url=redis_server.url))
         self.horizons = Horizons(self.client, kafka)
         self.writer, self._next = TopicStates(kafka, 0), 0
 
@@ -83,7 +83,7 @@ class Trimmed:
             **{name: value for name, value in os.environ.items() if not name.startswith("TIDEWIRE_")},
             "TIDEWIRE_KAFKA_BOOTSTRAP": self.kafka.bootstrap,
             "TIDEWIRE_KAFKA_TOPIC_PREFIX": self.kafka.topic_prefix,
-            "TIDEWIRE_REDIS_URL": self._redis.redis.url,
+            "TIDEWIRE_REDIS_URL": self._redis.url,
         }
 
 
