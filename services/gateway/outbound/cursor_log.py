@@ -37,8 +37,8 @@ class Folded(Struct):
     subscriptions: dict[str, CdcSubscription]
     cursors: dict[str, tuple[CdcCursor, int]]
     queries: dict[str, PreparedQuery]
-    # Of each group and partition of a user topic, too.
-    groups: dict[str, tuple[GroupOffset, int]]
+    # Of each group and partition of a user topic, with the last record itself, which may say less.
+    groups: dict[str, tuple[GroupOffset, int, GroupOffset]]
 
 
 class _Waiting(Struct):
@@ -177,7 +177,7 @@ def folded(records: Iterable[tuple[int, bytes, bytes | None]]) -> Folded:
                 further = record.group_offset
                 if held is not None and _group_progress(held[0]) > _group_progress(further):
                     further = held[0]
-                found.groups[name] = further, offset
+                found.groups[name] = further, offset, record.group_offset
     return found
 
 

@@ -110,7 +110,7 @@ class GroupOffsets:
         return raw, int(seconds) * 1000 + int(micros) // 1000
 
     async def _swap(self, key: str, before: bytes, after: GroupState) -> bool:
-        return bool(await self._asked(self._client().eval(_SWAP, 1, key, before, msgspec.json.encode(after))))
+        return bool(await self._asked(self._client().eval(_SWAP, 1, key, before.decode(), _encoded(after))))
 
     def _client(self) -> redis.asyncio.Redis:
         if self._redis is None or self._filled is None:
@@ -135,8 +135,9 @@ class GroupOffsets:
             return
         self._filled = None
         folded = await self._topic.fold()
-        for name, (record, place) in folded.groups.items():
-            await self._lay(self._redis, self.key_of(name), _state(record, place))
+        for name, (record, place, last) in folded.groups.items():
+            state = msgspec.structs.replace(_state(record), told=_state(last).progress, told_at=place)
+            await self._lay(self._redis, self.key_of(name), state)
         await self._redis.set(self._epoch, server)
         self._filled = server
         self._log.info("group_offsets_served", groups=len(folded.groups))
@@ -150,9 +151,13 @@ class GroupOffsets:
                 return
             if held is not None and held.progress >= state.progress:
                 state = msgspec.structs.replace(held, told=state.told, told_at=state.told_at)
-            if await client.eval(_SWAP, 1, key, raw, msgspec.json.encode(state)):  # type: ignore[misc]
+            if await client.eval(_SWAP, 1, key, raw.decode(), _encoded(state)):  # type: ignore[misc]
                 return
         raise CursorsUnavailable(REBUILDING)
+
+
+def _encoded(state: GroupState) -> str:
+    return msgspec.json.encode(state).decode()
 
 
 def _decoded(raw: bytes) -> GroupState | None:
@@ -180,12 +185,10 @@ def _record(name: str, state: GroupState) -> GroupOffset:
     )
 
 
-def _state(record: GroupOffset, place: int) -> GroupState:
-    state = GroupState(
+def _state(record: GroupOffset) -> GroupState:
+    return GroupState(
         generation=record.generation,
         anchor=record.anchor_offset,
         acked=record.last_acked_offset if record.HasField("last_acked_offset") else None,
         retired=tuple((each.first, each.last) for each in record.retired_beyond),
-        told_at=place,
     )
-    return msgspec.structs.replace(state, told=state.progress)

@@ -16,7 +16,6 @@ from services.gateway.errors import CursorsUnavailable
 from services.gateway.outbound.user_topic import UserTopicPartition
 
 IDLE_S = 60.0
-WAKE_S = 0.5
 MOST_PARTITIONS = 500
 
 T = TypeVar("T")
@@ -51,9 +50,11 @@ class UserTopics:
         followed = await self._follow(topic_id, partition)
         return await self._run(followed, lambda: followed.partition.read(first, count))
 
-    async def changed(self, topic_id: str, partition: int, timeout_s: float) -> None:
-        """Return when a message came, or the time is over."""
+    async def changed(self, topic_id: str, partition: int, seen: int, timeout_s: float) -> None:
+        """Return when there is a message at or behind `seen`, or the time is over."""
         followed = await self._follow(topic_id, partition)
+        if followed.partition.next > seen:
+            return
         try:
             async with asyncio.timeout(timeout_s):
                 await followed.changed.wait()
