@@ -6,14 +6,14 @@ may the gateway ask PostgreSQL a question of its own on the client's connection.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from struct import Struct as Packed
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from proto.pgwire import backend
+from proto.pgwire import backend, topic_statements
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.framing import HEADER_BYTES, Frame, impossible_length
 from proto.pgwire.live import FRONTEND_TYPES
@@ -42,6 +42,7 @@ class Act(IntEnum):
     ENDS_COPY = 4
     TAKEN = 5  # ours: it is not passed on
     LEAVES = 7
+    STATES = 8  # as OPENS (Parse) or ASKS (Query), and has the text of a statement
 
 
 class Sign(IntEnum):
@@ -56,6 +57,7 @@ class Sign(IntEnum):
     COPY_BOTH = 6
     COMPLETION = 7  # noted only where somebody has a use for it
     KEY = 8
+    NOTICE = 9  # looked at only where a statement of ours was sent
 
 
 def _table(meanings: Mapping[Act, bytes] | Mapping[Sign, bytes]) -> bytes:
@@ -67,9 +69,10 @@ def _table(meanings: Mapping[Act, bytes] | Mapping[Sign, bytes]) -> bytes:
 
 
 _COMMON = {
-    Act.OPENS: b"PBDCH",
+    Act.OPENS: b"BDCH",
+    Act.STATES: b"PQ",
     Act.RUNS: b"E",
-    Act.ASKS: b"QF",
+    Act.ASKS: b"F",
     Act.SYNCS: b"S",
     Act.ENDS_COPY: b"cf",
     Act.LEAVES: b"X",
@@ -88,10 +91,11 @@ _PLAIN = {
 }
 _SIGNS = _table(_PLAIN)
 _SIGNS_AND_COMPLETIONS = _table(_PLAIN | {Sign.COMPLETION: b"C"})
+_SIGNS_WITH_TOPICS = _table(_PLAIN | {Sign.COMPLETION: b"C", Sign.NOTICE: b"N"})
 # Plain numbers: the walk over the frames is the gateway's hot path, and looking up a member of an enum costs as much as
 # all else that is done for a frame.
 _OPENS, _RUNS, _ASKS, _SYNCS, _TAKEN = (int(act) for act in (Act.OPENS, Act.RUNS, Act.ASKS, Act.SYNCS, Act.TAKEN))
-_ENDS_COPY = int(Act.ENDS_COPY)
+_ENDS_COPY, _STATES = int(Act.ENDS_COPY), int(Act.STATES)
 _AUTHENTICATION, _READY, _COPY_BEGINS = int(Sign.AUTHENTICATION), int(Sign.READY), int(Sign.COPY_BEGINS)
 _COMPLETION, _FAILURE = int(Sign.COMPLETION), int(Sign.FAILURE)
 # Signs whose message must be whole to be understood.
@@ -99,6 +103,9 @@ _WHOLE = frozenset((_AUTHENTICATION, int(Sign.PARAMETER), _READY, _COMPLETION, i
 _NOTED_TAGS = backend.SETTING_CHANGED | {backend.DISCARDED_ALL}
 # What PostgreSQL may say at any time, and what ends the session: never an answer to our own question.
 _UNASKED = frozenset(b"ANS")
+# What an answer to a statement of ours is edited in.
+_EDITED = frozenset(b"NEC")
+_PARSE = backend.PARSE
 
 
 class Traffic:
@@ -146,8 +153,12 @@ class _Rest:
 class Conversation:
     """Feed it both streams; it gives what is to be passed on (bytes) and what was found (frames), in order."""
 
-    def __init__(self, traffic: Traffic) -> None:
+    def __init__(self, traffic: Traffic, rewrite: Callable[[bytes], str] | None = None) -> None:
         self._traffic = traffic
+        # What PostgreSQL is sent instead of a topic statement.
+        self._rewrite = rewrite
+        self._topic_answers: topic_statements.TopicAnswers | None = None
+        self._noting_resets = False
         # The transaction status that PostgreSQL told last: I idle, T in a transaction, E in a failed one.
         self.status = b""
         self._acts, self._signs = _LOGGING_IN, _SIGNS
@@ -200,7 +211,9 @@ class Conversation:
 
     def note_resets(self) -> None:
         """From now on DISCARD ALL, SET and RESET are told, by a frame of their CommandComplete."""
-        self._signs = _SIGNS_AND_COMPLETIONS
+        self._noting_resets = True
+        if self._topic_answers is None:
+            self._signs = _SIGNS_AND_COMPLETIONS
 
     def ask(self, statements: tuple[str, ...], name: str) -> bytes:
         """A question of our own, to be sent to PostgreSQL now; its Answer comes out of `from_server`.
@@ -247,6 +260,17 @@ class Conversation:
             elif act == _OPENS:
                 if not owed.plain:
                     owed.extended()
+            elif act == _STATES:
+                text = topic_statements.place_of(data, at, following) if self._rewrite is not None else 0
+                if text < 0:
+                    need = -text
+                    break
+                if text:
+                    if at > begin:
+                        pieces.append(data[begin:at])
+                    pieces.append(self._rewritten(data, at, following, text))
+                    begin = following
+                self._state(data[at])
             elif act:
                 self._act(act)
             at = following
@@ -290,7 +314,12 @@ class Conversation:
                 count += 1
                 continue
             ours = self._question is not None and kind not in _UNASKED
-            if (ours or sign in _WHOLE) and length <= NOTED_LIMIT_BYTES:
+            if self._topic_answers is not None and kind in _EDITED and not ours and length <= NOTED_LIMIT_BYTES:
+                if following > end:
+                    need = following - at
+                    break
+                begin = self._edit(self._topic_answers, pieces, data, (begin, at, following))
+            elif (ours or sign in _WHOLE) and length <= NOTED_LIMIT_BYTES:
                 if following > end:
                     need = following - at
                     break
@@ -337,6 +366,43 @@ class Conversation:
         if found is not None:
             pieces.append(found)
         return True
+
+    def _rewritten(self, data: bytes, at: int, following: int, text: int) -> bytes:
+        """A topic statement as PostgreSQL is sent it; from now on its answers are looked at."""
+        assert self._rewrite is not None
+        statement = self._rewrite(data[text : data.find(0, text, following)])
+        if self._topic_answers is None:
+            self._topic_answers, self._signs = topic_statements.TopicAnswers(), _SIGNS_WITH_TOPICS
+        return topic_statements.replaced(data, at, following, text, statement)
+
+    def _edit(
+        self,
+        answers: topic_statements.TopicAnswers,
+        pieces: list[FromServer],
+        data: bytes,
+        place: tuple[int, int, int],
+    ) -> int:
+        """Take a notice, an error or a completion in; up to where everything is in the pieces."""
+        begin, at, following = place
+        kind = data[at]
+        if kind == backend.ERROR_RESPONSE:
+            self._told(_FAILURE)
+        edited = answers.edited(kind, data[at + HEADER_BYTES : following])
+        if edited is None:
+            is_noted = kind == backend.COMMAND_COMPLETE and self._noting_resets
+            return following if is_noted and self._note(pieces, data, place, False) else begin
+        if at > begin:
+            pieces.append(data[begin:at])
+        if edited:
+            pieces.append(edited)
+        return following
+
+    def _state(self, kind: int) -> None:
+        if kind == _PARSE:
+            if not self._owed.plain:
+                self._owed.extended()
+        else:
+            self._act(_ASKS)
 
     def _act(self, act: int) -> None:
         owed = self._owed

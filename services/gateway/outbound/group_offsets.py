@@ -16,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from proto.tidewire.v1.cursors_pb2 import CursorRecord, GroupOffset, OffsetRange
 from services.chassis.kafka import Kafka
-from services.chassis.redis import Redis, RedisRefused, RedisUnreachable, connect
+from services.chassis.redis import Redis, connect
 from services.gateway.core.topics.claims import GroupState
 from services.gateway.errors import CursorsUnavailable
 from services.gateway.outbound.cursor_log import CursorLog

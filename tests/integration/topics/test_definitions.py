@@ -39,7 +39,9 @@ def call(connection: psycopg.Connection[Any], **asked: object) -> None:
 
 
 def create(connection: psycopg.Connection[Any], topic: str = "app.t") -> None:
-    call(connection, do="CREATE TOPIC", topic=topic, schema="app", if_not_exists=False, partitions=2, at={"topic": "14"})
+    call(
+        connection, do="CREATE TOPIC", topic=topic, schema="app", if_not_exists=False, partitions=2, at={"topic": "14"}
+    )
 
 
 def add(connection: psycopg.Connection[Any], **more: object) -> None:
@@ -59,7 +61,9 @@ def add(connection: psycopg.Connection[Any], **more: object) -> None:
 def test_k1_system_topics_shows_routes_as_json_text_and_joins(installed: psycopg.Connection[Any]) -> None:
     create(installed)
     add(installed, filter_expr="(total > 5)", partition_key="note")
-    row = installed.execute("select topic_id, name, partitions, routes, pg_typeof(routes)::text from system.topics").fetchone()
+    row = installed.execute(
+        "select topic_id, name, partitions, routes, pg_typeof(routes)::text from system.topics"
+    ).fetchone()
     assert row is not None and row[:3] == ("app.t", "app.t", 2) and row[4] == "text"
     assert json.loads(row[3]) == [
         {
@@ -70,7 +74,9 @@ def test_k1_system_topics_shows_routes_as_json_text_and_joins(installed: psycopg
             "partition_key_expr": "note",
         }
     ]
-    assert installed.execute("select count(*) from system.topics join system.topic_offsets using (topic_id)").fetchone() == (0,)
+    assert installed.execute(
+        "select count(*) from system.topics join system.topic_offsets using (topic_id)"
+    ).fetchone() == (0,)
 
 
 def test_a_rolled_back_create_topic_never_was(installed: psycopg.Connection[Any]) -> None:
@@ -149,7 +155,9 @@ def test_a_route_needs_the_right_to_read_the_whole_table(installed: psycopg.Conn
     installed.execute(f"grant {dba_of(role)} to {role}; grant usage on schema app to {role}; set role {role}")
     with pytest.raises(psycopg.Error, match=r"permission denied for table app\.orders"):
         add(installed)
-    installed.execute(f"reset role; grant select on app.orders to {role}; alter table app.orders enable row level security")
+    installed.execute(
+        f"reset role; grant select on app.orders to {role}; alter table app.orders enable row level security"
+    )
     installed.execute(f"set role {role}")
     with pytest.raises(psycopg.Error, match=r"permission denied for table app\.orders"):
         add(installed)

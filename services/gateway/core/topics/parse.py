@@ -1,6 +1,5 @@
 """Reads topic SQL: all spellings of decisions 13 and 27."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +11,6 @@ from services.gateway.core.topics.statements import (
     Ack,
     Consume,
     Define,
-    Nack,
-    Redrive,
     Reset,
     ShowTopics,
     Start,
@@ -22,13 +19,6 @@ from services.gateway.core.topics.statements import (
 )
 from services.gateway.core.topics.tokens import Kind, Token, tokens
 
-# How each of our statements begins. Anything else is not looked at.
-OURS = re.compile(
-    rb"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
-    rb"(?:(?:create|alter|drop|clear)\s+topic\b|show\s+topics\b|consume\s+from\b|ack\s|nack\s|redrive\s"
-    rb"|reset\s+consumer\s+group\b)",
-    re.IGNORECASE | re.DOTALL,
-)
 OPERATIONS = {"INSERT": "Insert", "UPDATE": "Update", "DELETE": "Delete"}
 PAYLOADS = {"key": "Key", "full": "Full", "diff": "Diff"}
 MOST_OFFSET = 2**63 - 1
@@ -228,7 +218,12 @@ def _operation(reader: _Reader) -> str:
 
 def _route(reader: _Reader, places: dict[str, int]) -> dict[str, Any]:
     reader.expect("ON")
-    asked: dict[str, Any] = {"op": _operation(reader), "payload_mode": "Key", "filter_expr": None, "partition_key": None}
+    asked: dict[str, Any] = {
+        "op": _operation(reader),
+        "payload_mode": "Key",
+        "filter_expr": None,
+        "partition_key": None,
+    }
     if reader.take("WHERE"):
         places["filter"] = reader.here.place
         asked["filter_expr"] = _filter(reader)
@@ -268,7 +263,7 @@ def _filter(reader: _Reader) -> str:
         if depth < 0:
             raise reader.unexpected()
         last = reader.next()
-    if depth or last.place == first.place and reader.here is first:
+    if depth or (last.place == first.place and reader.here is first):
         raise reader.unexpected()
     return reader.text[first.place - 1 : last.place - 1 + len(last.raw)]
 
@@ -349,25 +344,6 @@ def _reset(reader: _Reader) -> Reset:
     return Reset(topic=topic, group=group, partition=partition, to=reader.number(), place=place)
 
 
-def _nack(reader: _Reader) -> Nack:
-    topic, place = reader.topic()
-    if not reader.take("GROUP"):
-        raise TopicSqlError("NACK requires GROUP clause", reader.here.place)
-    group = reader.group()
-    partition = reader.number("partition") if reader.take("PARTITION") else 0
-    reader.expect("OFFSET")
-    offset = reader.number()
-    reason = reader.label() if reader.take("REASON") else ""
-    return Nack(topic=topic, group=group, partition=partition, offset=offset, reason=reason, place=place)
-
-
-def _redrive(reader: _Reader) -> Redrive:
-    topic, place = reader.topic()
-    if not reader.take("GROUP"):
-        raise TopicSqlError("REDRIVE requires GROUP clause", reader.here.place)
-    return Redrive(topic=topic, group=reader.group(), place=place)
-
-
 def _unknown(reader: _Reader) -> Statement:
     raise TopicSqlError("this is no statement about topics", 1)
 
@@ -381,6 +357,4 @@ _FIRST: dict[str, Callable[[_Reader], Statement]] = {
     "CONSUME": _consume,
     "ACK": _ack,
     "RESET": _reset,
-    "NACK": _nack,
-    "REDRIVE": _redrive,
 }

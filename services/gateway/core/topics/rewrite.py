@@ -10,7 +10,7 @@ from services.gateway.core.topics.statements import Define, ShowTopics, Statemen
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _.,:{}[]()-=<>")
 _SHOWN = "SELECT * FROM _tidewire_topics.topics ORDER BY name"
 NOT_UTF8 = "topic statements are read as UTF-8: SET client_encoding TO 'UTF8'"
-PARAMETERS = "topic statements take no parameters: write the values into the statement"
+BY_HTTP = "Use POST /api/topics/consume and /api/topics/ack, or POST /v1/api/sql."
 
 
 def literal(text: str) -> str:
@@ -52,3 +52,15 @@ def rewritten(text: bytes) -> tuple[str, Statement | None]:
     if isinstance(statement, ShowTopics):
         return _SHOWN, None
     return "", statement
+
+
+def to_postgres(text: bytes) -> str:
+    """What a session on the PG port sends; what the gateway itself carries out is asked for over HTTP."""
+    made, statement = rewritten(text)
+    if statement is None:
+        return made
+    name = type(statement).__name__.upper()
+    error = TopicSqlError(
+        f"{name} takes no part in transactions and is not answered on this port", 1, sqlstate="0A000", hint=BY_HTTP
+    )
+    return refused(error)

@@ -61,19 +61,4 @@ class Reset(Struct, frozen=True, kw_only=True):
     place: int = 0
 
 
-class Nack(Struct, frozen=True, kw_only=True):
-    topic: str
-    group: str
-    partition: int = 0
-    offset: int
-    reason: str = ""
-    place: int = 0
-
-
-class Redrive(Struct, frozen=True, kw_only=True):
-    topic: str
-    group: str
-    place: int = 0
-
-
-Statement: TypeAlias = Define | ShowTopics | Consume | Ack | Reset | Nack | Redrive
+Statement: TypeAlias = Define | ShowTopics | Consume | Ack | Reset

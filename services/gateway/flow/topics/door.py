@@ -141,9 +141,7 @@ class TopicsDoor:
                 raise TopicRefused("forbidden", words)
         return topic
 
-    async def _stateless(
-        self, topic: TopicFacts, wanted: Wanted, start: Start, bounds: Bounds
-    ) -> tuple[Start, Batch]:
+    async def _stateless(self, topic: TopicFacts, wanted: Wanted, start: Start, bounds: Bounds) -> tuple[Start, Batch]:
         """Nothing is stored; while it waits it goes on from where the end was at first."""
         first = _begin(start, bounds)
         is_trimmed, first = first < bounds.earliest, max(first, bounds.earliest)
@@ -212,5 +210,3 @@ def _begin(start: Start, bounds: Bounds) -> int:
 def _refuse_partition(topic: TopicFacts, partition: int) -> None:
     if not 0 <= partition < topic.partitions:
         raise TopicRefused("missing", f"Partition {partition} of topic '{topic.name}' does not exist")
-
-

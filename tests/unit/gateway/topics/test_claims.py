@@ -1,5 +1,7 @@
 """Claims of a group: never two live ones over one offset, and what is acked has no gap (decisions 11 and 12)."""
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,9 +66,7 @@ def test_an_ack_of_another_generation_or_of_nonsense_is_none() -> None:
 
 
 def test_what_retention_ended_leaves_no_gap() -> None:
-    state, claim = take(
-        GroupState(generation=0, anchor=0), Bounds(50, 60), now_ms=0, limit=5, visible_ms=1, nonce="n"
-    )
+    state, claim = take(GroupState(generation=0, anchor=0), Bounds(50, 60), now_ms=0, limit=5, visible_ms=1, nonce="n")
     assert claim is not None and claim.first == 50
     done = ack_claim(state, claim.claim_id, 54, 50)
     assert done is not None and done[0].acked == 54
@@ -84,7 +84,13 @@ Step = st.tuples(st.sampled_from(["take", "ack", "cumulative", "back"]), st.inte
 @given(st.lists(Step, max_size=60))
 def test_nothing_is_lost_and_no_live_claims_overlap(steps: list[tuple[str, int, int]]) -> None:
     """Whatever consumers do: every offset is retired, held, or free; progress never falls."""
-    state, now_ms, bounds, held, retired = GroupState(generation=0, anchor=0), 0, Bounds(0, 40), list[Claim](), set[int]()
+    state, now_ms, bounds, held, retired = (
+        GroupState(generation=0, anchor=0),
+        0,
+        Bounds(0, 40),
+        list[Claim](),
+        set[int](),
+    )
     for what, number, passed in steps:
         now_ms += passed
         before = state.progress
@@ -105,7 +111,7 @@ def test_nothing_is_lost_and_no_live_claims_overlap(steps: list[tuple[str, int, 
         elif what == "back":
             state = give_back(state, number)
         live = sorted((claim.first, claim.last) for claim in state.claims if claim.until_ms > now_ms)
-        assert all(one[1] < two[0] for one, two in zip(live, live[1:], strict=False))
+        assert all(one[1] < two[0] for one, two in itertools.pairwise(live))
         assert state.progress >= before
         known = set(range(state.next)) | {each for first, last in state.retired for each in range(first, last + 1)}
         assert known == retired

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import proto
-from services.gateway.core.topics.parse import OURS, parse
+from proto.pgwire.topic_statements import OURS
+from services.gateway.core.topics.parse import parse
 from services.gateway.core.topics.rewrite import literal, rewritten
 from services.gateway.core.topics.statements import Ack, Consume, Define, Reset, ShowTopics, Statement, TopicSqlError
 
@@ -44,7 +45,9 @@ def shown(statement: Statement) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", [name for name in VECTORS if "error" not in VECTORS[name]["expect"]])
 def test_k7_k8_k10_k11_statements_of_the_vectors(name: str) -> None:
-    expected = {key: value for key, value in VECTORS[name]["expect"].items() if key not in ("resolve", "upstream_error", "ours")}
+    expected = {
+        key: value for key, value in VECTORS[name]["expect"].items() if key not in ("resolve", "upstream_error", "ours")
+    }
     assert expected.items() <= shown(parse(VECTORS[name]["sql"])).items()
     assert OURS.match(VECTORS[name]["sql"].encode())
 
@@ -61,13 +64,25 @@ def test_k12_errors_of_the_vectors(name: str) -> None:
         ("CREATE TOPIC t", "Topic name must be namespace-qualified: <namespace>.<topic>", "t"),
         ("CREATE TOPIC a.t PARTITIONS 0", "Invalid partition count '0'. Must be from 1 to 128", "0"),
         ("CREATE TOPIC a.t PARTITIONS many", "Invalid partition count 'many'. Must be a number", "many"),
-        ("CREATE TOPIC a.t WITH (retention_seconds = 0)", "retention_seconds must be greater than 0, or NULL for no limit", "0"),
+        (
+            "CREATE TOPIC a.t WITH (retention_seconds = 0)",
+            "retention_seconds must be greater than 0, or NULL for no limit",
+            "0",
+        ),
         ("CREATE TOPIC a.t WITH (color = 1)", 'unrecognized topic option "color"', "color"),
         ("CREATE TOPIC a.t EXTRA", 'syntax error at or near "EXTRA"', "EXTRA"),
-        ("ALTER TOPIC a.t ADD SOURCE b.c ON INSERT WHERE (x IN (SELECT 1))", "a route's WHERE cannot contain a subquery", "SELECT"),
+        (
+            "ALTER TOPIC a.t ADD SOURCE b.c ON INSERT WHERE (x IN (SELECT 1))",
+            "a route's WHERE cannot contain a subquery",
+            "SELECT",
+        ),
         ("ALTER TOPIC a.t ADD SOURCE b.c ON INSERT WHERE (x = 1", "syntax error at end of input", ""),
         ("ALTER TOPIC a.t ADD SOURCE b.c ON INSERT WHERE x = 1) OR (true", 'syntax error at or near ")"', ") OR"),
-        ("ALTER TOPIC a.t ADD SOURCE b.c ON INSERT WHERE (true); DROP TABLE x", 'syntax error at or near "DROP"', "DROP"),
+        (
+            "ALTER TOPIC a.t ADD SOURCE b.c ON INSERT WHERE (true); DROP TABLE x",
+            'syntax error at or near "DROP"',
+            "DROP",
+        ),
         ("CONSUME FROM a.t LIMIT x", "Invalid limit 'x'. Must be a number", "x"),
         ("DROP TOPIC a.b.c", "improper qualified name (too many dotted names): a.b.c", "a.b.c"),
         ("ACK a.t GROUP 'g' UPTO OFFSET -1", "Invalid offset '-'. Must be a number", "-1"),
@@ -85,7 +100,10 @@ def test_errors_point_at_the_offending_word(sql: str, words: str, at: str) -> No
         ("show topics;", ShowTopics()),
         ("consume from A.T group svc start earliest", Consume(topic="a.t", group="svc", start="Earliest", place=14)),
         ('CONSUME FROM "A"."T" GROUP "g" FROM 7', Consume(topic="A.T", group="g", start=7, place=14)),
-        ("RESET CONSUMER GROUP 'g' ON a.t PARTITION 2 TO 0", Reset(topic="a.t", group="g", partition=2, to=0, place=29)),
+        (
+            "RESET CONSUMER GROUP 'g' ON a.t PARTITION 2 TO 0",
+            Reset(topic="a.t", group="g", partition=2, to=0, place=29),
+        ),
     ],
 )
 def test_decision_27_other_spellings(sql: str, expected: Statement) -> None:
@@ -100,7 +118,9 @@ def test_retention_null_is_no_limit_and_absent_is_the_default() -> None:
     assert statement.asked["if_not_exists"] is True
 
 
-@pytest.mark.parametrize("sql", [b"SELECT 1", b"CREATE TABLE topic ()", b"RESET ALL", b"SHOW all", b"acknowledge", b"DROP TABLE t"])
+@pytest.mark.parametrize(
+    "sql", [b"SELECT 1", b"CREATE TABLE topic ()", b"RESET ALL", b"SHOW all", b"acknowledge", b"DROP TABLE t"]
+)
 def test_other_statements_are_not_ours(sql: bytes) -> None:
     assert OURS.match(sql) is None
 
@@ -125,10 +145,12 @@ def test_whatever_names_say_one_call_is_made_of_them(topic: str, group: str, tai
         f"ACK a.{quoted} GROUP '{group}' UPTO OFFSET {tail}",
     ):
         made, statement = rewritten(sql.encode())
-        assert statement is not None or re.fullmatch(r"CALL _tidewire_topics\.(statement|refuse)\((?:E'[^']*'(?:, )?)+\)", made)
+        assert statement is not None or re.fullmatch(
+            r"CALL _tidewire_topics\.(statement|refuse)\((?:E'[^']*'(?:, )?)+\)", made
+        )
 
 
 def test_what_the_procedure_is_told_is_what_was_said() -> None:
-    made, _ = rewritten("""CREATE TOPIC app."a'b\\c" PARTITIONS 4""".encode())
+    made, _ = rewritten(b"""CREATE TOPIC app."a'b\\c" PARTITIONS 4""")
     escaped = re.sub(r"\\u(.{4})", lambda found: chr(int(found[1], 16)), made[made.index("E'") + 2 : -2])
     assert json.loads(escaped)["topic"] == "app.a'b\\c" and json.loads(escaped)["at"] == {"topic": "14"}
