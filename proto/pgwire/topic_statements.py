@@ -1,8 +1,8 @@
-"""Topic SQL on the wire: how a statement of ours is known by its first letters, and how PostgreSQL's answers to what it was
-sent instead are made answers to what the client wrote.
+"""Topic SQL on the wire: how a statement of ours is known by its first letters, and how PostgreSQL's answers to what it
+was sent instead are made answers to what the client wrote.
 
-A statement becomes a call of a procedure on the client's own connection. What the procedure says, says by itself what it
-is: a notice carries the command tag of the statement, an error the place in the client's text. So nothing has to be
+A statement becomes a call of a procedure on the client's own connection. What the procedure says, tells by itself what
+it is: a notice carries the command tag of the statement, an error the place in the client's text. So nothing has to be
 counted or remembered of the client's prepared statements and portals.
 """
 

@@ -1,7 +1,7 @@
 """Where groups stand: the topic `cursors` keeps it, Redis serves it together with the claims, PostgreSQL mirrors it.
 
-As with the cursors of the CDC door: Redis is filled from the topic before anything is answered, so that a Redis that was
-wiped moves no group. Only claims are lost with it: what they held comes again.
+As with the cursors of the CDC door: Redis is filled from the topic before anything is answered, so that a Redis that
+was wiped moves no group. Only claims are lost with it: what they held comes again.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class GroupOffsets:
         return None if self._filled is not None else REBUILDING
 
     async def change(self, key: str, step: Step[T]) -> tuple[GroupState | None, T]:
-        """Do it as if nobody else did anything; the state afterwards, and what came of it. May be tried several times."""
+        """Do it as if nobody else did anything; the state afterwards, and what came of it. `step` may run again."""
         for _ in range(ATTEMPTS):
             raw, now_ms = await self._load(key)
             before = _decoded(raw)

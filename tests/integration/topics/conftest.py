@@ -1,4 +1,4 @@
-"""One stack for the folder: a database with its capture, and a gateway; the test plays recompute and writes messages."""
+"""One stack for the folder: a database with its capture, and a gateway; the test plays recompute."""
 
 import json
 import secrets

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+NOT_HERE = "CONSUME takes no part in transactions and is not answered on this port"
 # Parse/Bind/Describe/Execute by libpq's extended protocol, a prepared statement, and a simple Query.
 PROTOCOLS = {"extended": {}, "prepared": {"prepare": True}, "simple": {}}
 
@@ -44,8 +45,8 @@ def test_k7_k8_k13_a_topic_is_created_altered_and_dropped(run, stack) -> None:
     run(f"/* a */ alter topic {topic} set alias {topic}_alias")
     run(f"ALTER TOPIC {topic} SET RETENTION WITH (retention_seconds = 60, retention_max_bytes = NULL)")
     shown = stack.sql(
-        "SELECT t.alias, t.partitions, t.retention_seconds, t.retention_max_bytes, r ->> 'filter_expr', r ->> 'payload_mode' "
-        "FROM system.topics t, json_array_elements(t.routes::json) r WHERE t.name = %s",
+        "SELECT t.alias, t.partitions, t.retention_seconds, t.retention_max_bytes, r ->> 'filter_expr', "
+        "r ->> 'payload_mode' FROM system.topics t, json_array_elements(t.routes::json) r WHERE t.name = %s",
         topic,
     )
     assert shown == [(f"{topic}_alias", 4, 60, None, "(note <> 'x')", "Full")]
@@ -66,7 +67,7 @@ def test_k7_k8_k13_a_topic_is_created_altered_and_dropped(run, stack) -> None:
         (
             "CONSUME FROM {}",
             "0A000",
-            "CONSUME takes no part in transactions and is not answered on this port",
+            NOT_HERE,
             "CONSUME",
         ),
     ],

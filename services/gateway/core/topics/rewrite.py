@@ -1,4 +1,4 @@
-"""Topic statements as PostgreSQL is sent them. Whatever a client wrote stands in them as a literal of ASCII letters only."""
+"""Topic statements as PostgreSQL is sent them: what a client wrote stands in them as a literal of ASCII letters."""
 
 from typing import Any
 
