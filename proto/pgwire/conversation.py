@@ -6,17 +6,16 @@ may the gateway ask PostgreSQL a question of its own on the client's connection.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from enum import IntEnum
+from collections.abc import Callable
 from struct import Struct as Packed
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from proto.pgwire import backend, topic_statements
+from proto.pgwire.acts import LOGGED_IN, LOGGING_IN, SIGNS, SIGNS_AND_COMPLETIONS, SIGNS_WITH_TOPICS, Act, Sign
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.framing import HEADER_BYTES, Frame, impossible_length
-from proto.pgwire.live import FRONTEND_TYPES
 from proto.pgwire.owed import Owed
 
 # A subscription's SQL and parameters fit many times. What PostgreSQL takes in other messages is its own concern.
@@ -31,67 +30,6 @@ ANSWER_ROWS = 64
 _LENGTH = Packed("!i")
 
 
-class Act(IntEnum):
-    """What a message of the client does to the session: sections 54.2 and 54.7 of PostgreSQL's manual."""
-
-    PASSES = 0
-    OPENS = 1  # a message of the extended protocol: a batch is open until its Sync
-    RUNS = 6  # likewise, and a query runs
-    ASKS = 2  # PostgreSQL owes a ReadyForQuery
-    SYNCS = 3  # likewise, and the batch is closed
-    ENDS_COPY = 4
-    TAKEN = 5  # ours: it is not passed on
-    LEAVES = 7
-    STATES = 8  # as OPENS (Parse) or ASKS (Query), and has the text of a statement
-
-
-class Sign(IntEnum):
-    """What a message of PostgreSQL tells of the session."""
-
-    PASSES = 0
-    AUTHENTICATION = 1  # taken: the gateway decides whether it goes on
-    PARAMETER = 2
-    READY = 3
-    COPY_BEGINS = 4
-    FAILURE = 5
-    COPY_BOTH = 6
-    COMPLETION = 7  # noted only where somebody has a use for it
-    KEY = 8
-    NOTICE = 9  # looked at only where a statement of ours was sent
-
-
-def _table(meanings: Mapping[Act, bytes] | Mapping[Sign, bytes]) -> bytes:
-    table = bytearray(256)
-    for meaning, types in meanings.items():
-        for type_byte in types:
-            table[type_byte] = meaning
-    return bytes(table)
-
-
-_COMMON = {
-    Act.OPENS: b"BDCH",
-    Act.STATES: b"PQ",
-    Act.RUNS: b"E",
-    Act.ASKS: b"F",
-    Act.SYNCS: b"S",
-    Act.ENDS_COPY: b"cf",
-    Act.LEAVES: b"X",
-}
-# What comes behind the last message of a log-in is read by PostgreSQL after it, so it counts from the first byte.
-_LOGGING_IN = _table(_COMMON | {Act.TAKEN: b"p" + bytes(FRONTEND_TYPES)})
-_LOGGED_IN = _table(_COMMON | {Act.TAKEN: bytes(FRONTEND_TYPES), Act.LEAVES: b"Xp"})
-_PLAIN = {
-    Sign.AUTHENTICATION: b"R",
-    Sign.PARAMETER: b"S",
-    Sign.READY: b"Z",
-    Sign.COPY_BEGINS: b"G",
-    Sign.COPY_BOTH: b"W",
-    Sign.FAILURE: b"E",
-    Sign.KEY: b"K",
-}
-_SIGNS = _table(_PLAIN)
-_SIGNS_AND_COMPLETIONS = _table(_PLAIN | {Sign.COMPLETION: b"C"})
-_SIGNS_WITH_TOPICS = _table(_PLAIN | {Sign.COMPLETION: b"C", Sign.NOTICE: b"N"})
 # Plain numbers: the walk over the frames is the gateway's hot path, and looking up a member of an enum costs as much as
 # all else that is done for a frame.
 _OPENS, _RUNS, _ASKS, _SYNCS, _TAKEN = (int(act) for act in (Act.OPENS, Act.RUNS, Act.ASKS, Act.SYNCS, Act.TAKEN))
@@ -161,7 +99,7 @@ class Conversation:
         self._noting_resets = False
         # The transaction status that PostgreSQL told last: I idle, T in a transaction, E in a failed one.
         self.status = b""
-        self._acts, self._signs = _LOGGING_IN, _SIGNS
+        self._acts, self._signs = LOGGING_IN, SIGNS
         self._owed = Owed()
         self._client_rest, self._client_passing = _Rest(), 0
         self._server_rest, self._server_passing = _Rest(), 0
@@ -175,7 +113,7 @@ class Conversation:
 
     @property
     def logged_in(self) -> bool:
-        return self._acts is _LOGGED_IN
+        return self._acts is LOGGED_IN
 
     @property
     def unsure(self) -> bool:
@@ -203,7 +141,7 @@ class Conversation:
 
     def log_in(self) -> None:
         """PostgreSQL is content with who the client is."""
-        self._acts = _LOGGED_IN
+        self._acts = LOGGED_IN
 
     def doubt(self) -> None:
         """An answer was not what it had to be: nothing is certain any more."""
@@ -213,7 +151,7 @@ class Conversation:
         """From now on DISCARD ALL, SET and RESET are told, by a frame of their CommandComplete."""
         self._noting_resets = True
         if self._topic_answers is None:
-            self._signs = _SIGNS_AND_COMPLETIONS
+            self._signs = SIGNS_AND_COMPLETIONS
 
     def ask(self, statements: tuple[str, ...], name: str) -> bytes:
         """A question of our own, to be sent to PostgreSQL now; its Answer comes out of `from_server`.
@@ -372,7 +310,7 @@ class Conversation:
         assert self._rewrite is not None
         statement = self._rewrite(data[text : data.find(0, text, following)])
         if self._topic_answers is None:
-            self._topic_answers, self._signs = topic_statements.TopicAnswers(), _SIGNS_WITH_TOPICS
+            self._topic_answers, self._signs = topic_statements.TopicAnswers(), SIGNS_WITH_TOPICS
         return topic_statements.replaced(data, at, following, text, statement)
 
     def _edit(

@@ -8,15 +8,47 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from services.capture.outbound import watch
+from tests.fixtures.forwarder import forwarder
+
 NOT_HERE = "CONSUME takes no part in transactions and is not answered on this port"
 # Parse/Bind/Describe/Execute by libpq's extended protocol, a prepared statement, and a simple Query.
 PROTOCOLS = {"extended": {}, "prepared": {"prepare": True}, "simple": {}}
 
 
+class Database:
+    """Beside the client: a superuser's own connection."""
+
+    def __init__(self, dsn: str, port: int) -> None:
+        self.dsn = make_conninfo(dsn, host="127.0.0.1", port=port, sslmode="disable", gssencmode="disable")
+        self._connection = psycopg.connect(dsn, autocommit=True)
+        watch.install(self._connection)
+        self.sql("CREATE SCHEMA app")
+        self.sql("CREATE TABLE app.orders (id int PRIMARY KEY, note text)")
+
+    def sql(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        found = self._connection.execute(statement, values or None)
+        return found.fetchall() if found.description else []
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+# Whole reads, and pieces that cut every message.
+@pytest.fixture(scope="module", params=[65_536, 3])
+def stack(request, postgres_server) -> Iterator[Database]:
+    name = f"topic_sql_{secrets.token_hex(5)}"
+    dsn = postgres_server.create_database(name)
+    with forwarder(postgres_server.port, piece=request.param) as port:
+        made = Database(dsn, port)
+        yield made
+        made.close()
+    postgres_server.drop_database(name)
+
+
 @pytest.fixture
 def client(stack) -> Iterator[psycopg.Connection[Any]]:
-    dsn = make_conninfo(stack.captured.dsn, host="127.0.0.1", port=stack.gateways[0].port)
-    with psycopg.connect(dsn, autocommit=True) as connection:
+    with psycopg.connect(stack.dsn, autocommit=True) as connection:
         yield connection
 
 
@@ -115,7 +147,7 @@ def test_a_failed_transaction_stays_failed(run, client) -> None:
     client.rollback()
 
 
-@pytest.mark.parametrize("hostile", ["t'); DROP TABLE app.orders; --", "t\\'", "$$", "tä𝄞", 'a"b', "%s", "E'\\u0027"])
+@pytest.mark.parametrize("hostile", ["t'); DROP TABLE orders; --", "t\\'", "$$", "tä𝄞", 'a"b', "%s", "E'\\u0027"])
 def test_names_are_never_sql(run, stack, hostile) -> None:
     quoted = '"' + hostile.replace('"', '""') + secrets.token_hex(3) + '"'
     run(f"CREATE TOPIC app.{quoted}")
@@ -125,10 +157,19 @@ def test_names_are_never_sql(run, stack, hostile) -> None:
 
 
 def test_k18_a_user_defines_nothing(stack) -> None:
-    role = stack.role()
-    stack.sql(f"ALTER ROLE {role} PASSWORD 'p'")
-    dsn = make_conninfo(stack.captured.dsn, host="127.0.0.1", port=stack.gateways[0].port, user=role, password="p")
-    with psycopg.connect(dsn, autocommit=True) as user:
+    role = f"r_{secrets.token_hex(4)}"
+    stack.sql(f"CREATE ROLE {role} LOGIN PASSWORD 'p'")
+    with psycopg.connect(make_conninfo(stack.dsn, user=role, password="p"), autocommit=True) as user:
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="CREATE TOPIC requires DBA or System role"):
             user.execute(f"CREATE TOPIC {name()}")
         assert user.execute("SELECT count(*) >= 0 FROM system.topics").fetchone() == (True,)
+    stack.sql(f"DROP ROLE {role}")
+
+
+def test_a_database_without_topics_says_so(postgres_server, database) -> None:
+    with forwarder(postgres_server.port) as port:
+        dsn = make_conninfo(database, host="127.0.0.1", port=port, sslmode="disable", gssencmode="disable")
+        with psycopg.connect(dsn, autocommit=True) as client:
+            with pytest.raises(psycopg.Error, match="topics are not installed in this database"):
+                client.execute("CREATE TOPIC app.t")
+            assert client.execute("SELECT 1").fetchone() == (1,)

@@ -6,6 +6,7 @@ from services.gateway.core.http_identity import HttpIdentity
 from services.gateway.errors import TopicRefused
 from services.gateway.flow.topics.door import Batch, TopicCaller, TopicsDoor, Wanted
 from services.gateway.inbound.http_port.app import Door
+from services.gateway.inbound.http_port.login import LoginDoor
 from services.gateway.inbound.http_port.topics import (
     AckBody,
     ConsumeBody,
@@ -28,7 +29,10 @@ class TopicsParts:
         self._topics = UserTopics(settings.kafka, settings.redis)
         self._groups = GroupOffsets(settings.redis, settings.kafka, log=log)
         self.door = TopicsDoor(settings.topics, self._catalog, self._topics, self._groups)
-        self.doors: tuple[Door, ...] = (TopicsHttp(_HttpCalls(self.door), settings.topics),)
+        self.doors: tuple[Door, ...] = (
+            TopicsHttp(_HttpCalls(self.door), settings.topics),
+            LoginDoor(settings.gateway.http, settings.topics),
+        )
 
     async def run(self) -> None:
         """Until cancelled."""
