@@ -14,7 +14,7 @@ LOGIN, REFRESH = "/v1/api/auth/login", "/v1/api/auth/refresh"
 
 @pytest.fixture
 def port(http_database):
-    with run_http_port(http_database, doors=(LoginDoor(HttpPort(jwt_secret=SECRET), Topics()),)) as running:
+    with run_http_port(http_database.dsn, doors=(LoginDoor(HttpPort(jwt_secret=SECRET), Topics()),)) as running:
         yield running
 
 

@@ -54,6 +54,10 @@ class WrittenTopic:
             self._write([self._message(partition) for _ in range(some)])
             count -= some
 
+    def clear(self, partition: int = 0) -> None:
+        """The mark that stands where CLEAR TOPIC was committed."""
+        self._write([TopicMessage(topic_id=self.name, partition=partition, offset=self._next[partition])])
+
     def _message(self, partition: int) -> TopicMessage:
         offset = self._next[partition]
         self._next[partition] += 1

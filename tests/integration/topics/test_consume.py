@@ -232,3 +232,52 @@ def test_latest_offsets(consumer, topic) -> None:
         ),
         within_s=10,
     )
+
+
+def test_k10_k11_topic_sql_over_http_and_reset(stack, consumer, topic) -> None:
+    """Vectors k.consume.sqlresult, k.ack.sqlresult; decision 27: RESET CONSUMER GROUP moves a group either way."""
+    topic.write(5)
+
+    def sql(text: str, caller: Caller | None = None) -> tuple[int, dict]:
+        answer = Consumer(topic, caller or stack.dba()).post("/v1/api/sql", {"sql": text})
+        return answer.status, answer.body
+
+    status, body = sql(f"CONSUME FROM {topic.name} GROUP 'g' FROM EARLIEST LIMIT 2")
+    result = body["results"][0]
+    assert status == 200 and [column["name"] for column in result["schema"]] == [
+        "topic_id",
+        "partition_id",
+        "offset",
+        "key",
+        "payload",
+        "timestamp_ms",
+        "user_id",
+        "op",
+    ]
+    assert [row[2] for row in result["rows"]] == ["0", "1"] and result["rows"][0][7] == "insert"
+    shown = "SELECT last_acked_offset FROM system.topic_offsets WHERE topic_id = %s AND group_id = 'g'"
+    assert stack.sql(shown, topic.name) == []
+    _, body = sql(f"ACK {topic.name} GROUP 'g' UPTO OFFSET 3")
+    assert body["results"][0]["rows"] == [[topic.name, "g", 0, "3"]]
+    assert stack.sql(shown, topic.name) == [(3,)]
+    _, body = sql(f"RESET CONSUMER GROUP g ON {topic.name} TO 1")
+    assert body["results"][0]["rows"] == [[topic.name, "g", 0, "1"]]
+    assert stack.sql(shown, topic.name) == [(0,)]
+    _, body = sql(f"CONSUME FROM {topic.name} GROUP 'g' FROM LATEST")
+    assert [row[2] for row in body["results"][0]["rows"]] == ["1", "2", "3", "4"]
+    sql(f"RESET CONSUMER GROUP g ON {topic.name} PARTITION 0 TO 0")
+    assert stack.sql(shown, topic.name) == []
+    assert sql(f"RESET CONSUMER GROUP g ON {topic.name} TO 0", stack.service())[0] == 403
+    assert sql("CREATE TABLE x ()")[0] == 400 and sql("CONSUME FROM app.missing")[0] == 404
+
+
+def test_clear_topic_lets_groups_begin_anew(stack, consumer, topic) -> None:
+    """K6: offsets are not used again, so the group begins behind what was cleared once the mark is there."""
+    topic.write(3)
+    consumer.offsets()
+    consumer.ack(2)
+    stack.sql("CALL _tidewire_topics.statement(%s)", json.dumps({"do": "CLEAR TOPIC", "topic": topic.name, "at": {}}))
+    topic.clear()
+    topic.write(2)
+    wait_until(lambda: consumer.offsets("Earliest") == [3, 4], "the messages behind the mark", within_s=15)
+    assert consumer.ack(3)["committed_offset"] == 3

@@ -5,8 +5,10 @@ from structlog.typing import FilteringBoundLogger
 from services.gateway.core.http_identity import HttpIdentity
 from services.gateway.errors import TopicRefused
 from services.gateway.flow.topics.door import Batch, TopicCaller, TopicsDoor, Wanted
+from services.gateway.flow.topics.sql import TopicSql
 from services.gateway.inbound.http_port.app import Door
 from services.gateway.inbound.http_port.login import LoginDoor
+from services.gateway.inbound.http_port.topic_sql import TopicSqlDoor
 from services.gateway.inbound.http_port.topics import (
     AckBody,
     ConsumeBody,
@@ -32,6 +34,7 @@ class TopicsParts:
         self.doors: tuple[Door, ...] = (
             TopicsHttp(_HttpCalls(self.door), settings.topics),
             LoginDoor(settings.gateway.http, settings.topics),
+            TopicSqlDoor(TopicSql(self.door)),
         )
 
     async def run(self) -> None:

@@ -64,7 +64,7 @@ def _changed(status: int, body: bytes) -> bytes:
         found: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
         return topic_error(status, "the request was refused")
-    error = found.get("error") if isinstance(found, dict) else None
+    error = found.get("error") if isinstance(found, dict) and "status" not in found else None
     if isinstance(error, dict):
         return topic_error(status, str(error.get("message", "")))
     return body
