@@ -9,6 +9,7 @@ import time
 
 import pytest
 import redis
+from tidewire.topics import TopicError, Topics
 
 from tests.fixtures.cdc import Caller
 from tests.fixtures.http_port import ask
@@ -281,3 +282,23 @@ def test_clear_topic_lets_groups_begin_anew(stack, consumer, topic) -> None:
     topic.write(2)
     wait_until(lambda: consumer.offsets("Earliest") == [3, 4], "the messages behind the mark", within_s=15)
     assert consumer.ack(3)["committed_offset"] == 3
+
+
+def test_the_python_client_consumes_and_acks(stack, topic) -> None:
+    topic.write(5)
+    token = stack.service().headers["Authorization"].removeprefix("Bearer ")
+    ours = Topics(f"http://127.0.0.1:{stack.doors[0]}", token=token).topic(topic.name)
+
+    async def some(count: int) -> list[tuple[int, str, object]]:
+        found = []
+        async for message in ours.consume(group="client", start="Earliest", limit=2):
+            found.append((message.offset, message.op, message.payload))
+            await message.ack()
+            if len(found) == count:
+                return found
+        raise AssertionError("the iterator ended")
+
+    assert asyncio.run(some(3)) == [(each, "Insert", {"id": each}) for each in range(3)]
+    wait_until(lambda: asyncio.run(some(2))[0][0] in (3, 4), "the messages that were not acked", within_s=20)
+    with pytest.raises(TopicError, match="Topic 'nope' does not exist"):
+        asyncio.run(Topics(f"http://127.0.0.1:{stack.doors[0]}", token=token).topic("nope").ack("g", 0))

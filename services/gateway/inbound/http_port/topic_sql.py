@@ -1,6 +1,6 @@
 """`POST /v1/api/sql`: the topic statements that the gateway itself carries out, in upstream's form of answers.
 
-Everything else, definitions and ordinary SQL, belongs to a connection that PostgreSQL itself authenticated: the PG port.
+Everything else, definitions and ordinary SQL, belongs to a connection that PostgreSQL authenticated: the PG port.
 """
 
 import time
