@@ -35,9 +35,8 @@ class WrittenTopic:
         stack.sql("CALL _tidewire_topics.statement(%s)", json.dumps(asked))
         kafka = stack.captured.kafka
         self.kafka_name = kafka.broker_name(f"topic.{self.name}")
-        made = AdminClient({"bootstrap.servers": kafka.bootstrap}).create_topics(
-            [NewTopic(self.kafka_name, num_partitions=partitions, replication_factor=1)]
-        )
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        made = admin.create_topics([NewTopic(self.kafka_name, num_partitions=partitions, replication_factor=1)])
         made[self.kafka_name].result(30)
         self._producer = Producer(
             {"bootstrap.servers": kafka.bootstrap, "transactional.id": self.name, "linger.ms": 0, "acks": "all"}

@@ -1,5 +1,6 @@
 """Consume and ack over HTTP, by the numbers of the specification and the vectors of upstream."""
 
+import asyncio
 import base64
 import functools
 import json
