@@ -25,9 +25,7 @@ def run(*, rows: int) -> None:
             dsn = postgres.create_database(f"bench_{secrets.token_hex(4)}")
             stack = RoutesStack(dsn, kafka.bootstrap, "bench.", home)
             try:
-                stack.db.execute(
-                    TABLE
-                )
+                stack.db.execute(TABLE)
                 bare = _bare(stack.kafka, rows)
                 print(f"a bare confluent-kafka producer, records of 250 bytes: {bare:,.0f} records/s")
                 for name, expression in (("app.all", None), ("app.some", "(total % 2 = 0 and note like 'note%')")):

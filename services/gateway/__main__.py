@@ -18,6 +18,7 @@ from services.gateway.core.failed_logins import FailedLogins
 from services.gateway.flow.cdc.parts import CdcParts
 from services.gateway.flow.deliver import Delivery
 from services.gateway.flow.subscribe import Subscribe
+from services.gateway.flow.topics.parts import TopicsParts
 from services.gateway.inbound.certificate import certificate_of
 from services.gateway.inbound.deliveries import Deliveries
 from services.gateway.inbound.http_port.app import Door, build_app
@@ -90,18 +91,22 @@ async def _serve(
     logins = Logins(settings.postgres)
     role_catalog = RoleCatalog(settings.postgres, own.http.groups, remember_s=own.http.remember_role_s)
     cdc = CdcParts(settings, registry, log)
-    http = build_http_port(own, logins, role_catalog, registry, progress.part("HTTP port"), log, cdc.doors)
+    topics = TopicsParts(settings, log)
+    doors = (*cdc.doors, *topics.doors)
+    http = build_http_port(own, logins, role_catalog, registry, progress.part("HTTP port"), log, doors)
     try:
         await run(
             port=port.serve(),
             http=http.serve(),
             cdc=cdc.run(progress.part("CDC door")),
+            topics=topics.run(),
             deliveries=delivery.follow(deliveries, progress),
             leases=delivery.keep(),
             partition=leases.keep(),
         )
     finally:
         await cdc.close()
+        await topics.close()
         logins.close()
         role_catalog.close()
         roles.close()

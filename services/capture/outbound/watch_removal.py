@@ -72,8 +72,8 @@ def _drop_topics(guard: Connection, give_up_after_s: float) -> Iterator[str]:
         if _exists(guard, _OUR_VIEW, view):
             _patiently(guard, command, f"view system.{view}", give_up_after_s)
     if _exists(guard, "select from pg_namespace where nspname = %s", "_tidewire_topics"):
-        command = sql.SQL("drop schema if exists _tidewire_topics cascade")
-        _patiently(guard, command, "schema _tidewire_topics", give_up_after_s)
+        gone = sql.SQL("drop schema if exists _tidewire_topics cascade")
+        _patiently(guard, gone, "schema _tidewire_topics", give_up_after_s)
         yield "dropped schema _tidewire_topics"
     if _exists(guard, _OUR_SYSTEM, "system"):
         _patiently(guard, sql.SQL("drop schema if exists system"), "schema system", give_up_after_s)

@@ -119,9 +119,9 @@ def test_k13_the_same_route_again_is_success_a_conflicting_one_an_error(installe
     create(installed)
     add(installed)
     add(installed)
-    with pytest.raises(psycopg.Error, match="Route for app.orders ON INSERT already exists in topic 'app.t'"):
+    with pytest.raises(psycopg.Error, match=r"Route for app\.orders ON INSERT already exists in topic 'app\.t'"):
         add(installed, payload_mode="Full")
-    with pytest.raises(psycopg.Error, match="Topic 'app.t' already exists"):
+    with pytest.raises(psycopg.Error, match=r"Topic 'app\.t' already exists"):
         create(installed)
     with pytest.raises(psycopg.Error, match="Namespace 'nowhere' does not exist"):
         call(installed, do="CREATE TOPIC", topic="nowhere.t", schema="nowhere", partitions=1, at={})
