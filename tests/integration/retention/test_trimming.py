@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 
 import msgspec
@@ -17,6 +18,7 @@ from proto.topics import CHANGES, FLOW, TOPIC_STATES
 from services.chassis.kafka import Kafka, Reader, Writer, ensure_topics
 from services.chassis.kafka.committed import read_to_end
 from services.chassis.redis import Redis, connect_sync
+from services.devstack.ports import free_port
 from services.recompute.outbound.topic_states import TopicStates
 from services.recompute.outbound.user_topics import UserTopics, record_of, topic_name
 from services.retention.flow.run import RetentionRun
@@ -24,7 +26,9 @@ from services.retention.metrics import Metrics
 from services.retention.outbound.horizons import Horizons
 from services.retention.settings import Retention
 from tests.fixtures.kafka import KafkaBroker
+from tests.fixtures.readiness import is_ready
 from tests.fixtures.redis import RedisServer
+from tests.fixtures.waiting import wait_until
 
 S = 1_000_000
 
@@ -172,3 +176,20 @@ def test_the_command_says_what_it_would_trim_and_trims_nothing(trimmed: Trimmed)
     said = subprocess.run(command, env=trimmed.environ(), capture_output=True, text=True, timeout=60, check=True)
     assert said.stdout == "topic app.t, partition 0: messages before offset 2\n"
     assert trimmed.offsets() == [0, 1]
+
+
+def test_the_service_trims_by_itself_tells_its_horizons_and_ends_when_asked(trimmed: Trimmed):
+    trimmed.define(retention_seconds=100)
+    trimmed.write(10, 20)
+    port = free_port()
+    environ = {**trimmed.environ(), "TIDEWIRE_HTTP_PORT": str(port), "TIDEWIRE_RETENTION_INTERVAL_S": "0.5"}
+    with subprocess.Popen([sys.executable, "-m", "services.retention"], env=environ) as process:
+        try:
+            wait_until(lambda: is_ready(port), "retention to be ready")
+            assert trimmed.horizons.earliest("app.t", 0) == 2 and trimmed.offsets() == [1]
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+                assert "tidewire_retention_trimmed_messages_total 2.0" in answer.read().decode()
+            process.terminate()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
