@@ -22,7 +22,7 @@ from proto.streams.changes import (
 )
 from proto.streams.topic_marks import ActorNamed, RowsTruncated, TopicDefined
 from services.changelog.follower import ChangesFollower
-from services.chassis.kafka import Kafka, KafkaUnreachable
+from services.chassis.kafka import Kafka, KafkaUnreachable, TopicMismatch, TopicRefused
 from services.chassis.postgres import PostgresUnreachable
 from services.recompute.core.topics.definition import group_of, read_mark
 from services.recompute.core.topics.position import Position
@@ -44,7 +44,15 @@ STEP = 5_000
 # A position without messages is written so often, for retention to see that somebody reads.
 NOTE_S = 5.0
 REST_S = 0.5
-TROUBLES = (NotWritten, psycopg.OperationalError, PostgresUnreachable, KafkaUnreachable)
+# What ends with time or by an operator's hand; queries go on meanwhile.
+TROUBLES = (
+    NotWritten,
+    psycopg.OperationalError,
+    PostgresUnreachable,
+    KafkaUnreachable,
+    TopicMismatch,
+    TopicRefused,
+)
 
 
 class RoutesEngine:
