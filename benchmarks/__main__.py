@@ -2,7 +2,7 @@
 
 import argparse
 
-from benchmarks import capture, cdc, gateway, recompute
+from benchmarks import capture, cdc, gateway, recompute, routes
 
 
 def main() -> None:
@@ -10,7 +10,7 @@ def main() -> None:
     parser.add_argument(
         "which",
         nargs="?",
-        choices=["capture", "recompute", "gateway", "cdc"],
+        choices=["capture", "recompute", "gateway", "cdc", "routes"],
         default="capture",
         help="default: capture",
     )
@@ -26,6 +26,8 @@ def main() -> None:
         gateway.run(arguments.only)
     elif arguments.which == "cdc":
         cdc.run(rows=arguments.rows, commits=arguments.commits)
+    elif arguments.which == "routes":
+        routes.run(rows=arguments.rows)
     else:
         capture.run(rows=arguments.rows, commits=arguments.commits)
 

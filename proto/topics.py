@@ -14,6 +14,7 @@ from proto.tidewire.v1.deltas_pb2 import DeltaRecord
 from proto.tidewire.v1.queries_pb2 import Query
 from proto.tidewire.v1.status_pb2 import Status
 from proto.tidewire.v1.subscriptions_pb2 import SubscriptionRecord
+from proto.tidewire.v1.topic_states_pb2 import TopicStateRecord
 
 Record = TypeVar("Record", bound=Message)
 
@@ -41,7 +42,7 @@ CHANGES = Topic(
     record=ChangesRecord,
     key="none",
     written_by="capture",
-    read_by=("recompute", "gateway"),
+    read_by=("recompute", "gateway", "retention"),
     partitions=1,  # commit order is the product
     # DeleteRecords by retention trims it; time is only the upper bound for a stack without that service.
     config={"cleanup.policy": "delete", "retention.ms": str(7 * DAY_MS), "segment.bytes": str(256 * 1024 * 1024)},
@@ -100,8 +101,17 @@ CURSORS = Topic(
     partitions=1,  # one order, by which a gateway sees what another wrote last
     config={"cleanup.policy": "compact"},
 )
+TOPIC_STATES = Topic(
+    name="topic_states",
+    record=TopicStateRecord,
+    key="topic id, or the word position",
+    written_by="recompute",
+    read_by=("recompute", "retention"),
+    partitions=4,  # at most so many workers share the routes
+    config={"cleanup.policy": "compact"},
+)
 
-FLOW = (CHANGES, COMMANDS, SUBSCRIPTIONS, QUERIES, DELTAS, DELIVERIES, CURSORS)
+FLOW = (CHANGES, COMMANDS, SUBSCRIPTIONS, QUERIES, DELTAS, DELIVERIES, CURSORS, TOPIC_STATES)
 
 # Beside the road of a commit: written by every service, and nothing is decided by it.
 STATUS = Topic(

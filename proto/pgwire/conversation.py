@@ -6,17 +6,16 @@ may the gateway ask PostgreSQL a question of its own on the client's connection.
 """
 
 from collections import deque
-from collections.abc import Mapping
-from enum import IntEnum
+from collections.abc import Callable
 from struct import Struct as Packed
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from proto.pgwire import backend
+from proto.pgwire import backend, topic_statements
+from proto.pgwire.acts import LOGGED_IN, LOGGING_IN, SIGNS, SIGNS_AND_COMPLETIONS, SIGNS_WITH_TOPICS, Act, Sign
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.framing import HEADER_BYTES, Frame, impossible_length
-from proto.pgwire.live import FRONTEND_TYPES
 from proto.pgwire.owed import Owed
 
 # A subscription's SQL and parameters fit many times. What PostgreSQL takes in other messages is its own concern.
@@ -31,67 +30,10 @@ ANSWER_ROWS = 64
 _LENGTH = Packed("!i")
 
 
-class Act(IntEnum):
-    """What a message of the client does to the session: sections 54.2 and 54.7 of PostgreSQL's manual."""
-
-    PASSES = 0
-    OPENS = 1  # a message of the extended protocol: a batch is open until its Sync
-    RUNS = 6  # likewise, and a query runs
-    ASKS = 2  # PostgreSQL owes a ReadyForQuery
-    SYNCS = 3  # likewise, and the batch is closed
-    ENDS_COPY = 4
-    TAKEN = 5  # ours: it is not passed on
-    LEAVES = 7
-
-
-class Sign(IntEnum):
-    """What a message of PostgreSQL tells of the session."""
-
-    PASSES = 0
-    AUTHENTICATION = 1  # taken: the gateway decides whether it goes on
-    PARAMETER = 2
-    READY = 3
-    COPY_BEGINS = 4
-    FAILURE = 5
-    COPY_BOTH = 6
-    COMPLETION = 7  # noted only where somebody has a use for it
-    KEY = 8
-
-
-def _table(meanings: Mapping[Act, bytes] | Mapping[Sign, bytes]) -> bytes:
-    table = bytearray(256)
-    for meaning, types in meanings.items():
-        for type_byte in types:
-            table[type_byte] = meaning
-    return bytes(table)
-
-
-_COMMON = {
-    Act.OPENS: b"PBDCH",
-    Act.RUNS: b"E",
-    Act.ASKS: b"QF",
-    Act.SYNCS: b"S",
-    Act.ENDS_COPY: b"cf",
-    Act.LEAVES: b"X",
-}
-# What comes behind the last message of a log-in is read by PostgreSQL after it, so it counts from the first byte.
-_LOGGING_IN = _table(_COMMON | {Act.TAKEN: b"p" + bytes(FRONTEND_TYPES)})
-_LOGGED_IN = _table(_COMMON | {Act.TAKEN: bytes(FRONTEND_TYPES), Act.LEAVES: b"Xp"})
-_PLAIN = {
-    Sign.AUTHENTICATION: b"R",
-    Sign.PARAMETER: b"S",
-    Sign.READY: b"Z",
-    Sign.COPY_BEGINS: b"G",
-    Sign.COPY_BOTH: b"W",
-    Sign.FAILURE: b"E",
-    Sign.KEY: b"K",
-}
-_SIGNS = _table(_PLAIN)
-_SIGNS_AND_COMPLETIONS = _table(_PLAIN | {Sign.COMPLETION: b"C"})
 # Plain numbers: the walk over the frames is the gateway's hot path, and looking up a member of an enum costs as much as
 # all else that is done for a frame.
 _OPENS, _RUNS, _ASKS, _SYNCS, _TAKEN = (int(act) for act in (Act.OPENS, Act.RUNS, Act.ASKS, Act.SYNCS, Act.TAKEN))
-_ENDS_COPY = int(Act.ENDS_COPY)
+_ENDS_COPY, _STATES = int(Act.ENDS_COPY), int(Act.STATES)
 _AUTHENTICATION, _READY, _COPY_BEGINS = int(Sign.AUTHENTICATION), int(Sign.READY), int(Sign.COPY_BEGINS)
 _COMPLETION, _FAILURE = int(Sign.COMPLETION), int(Sign.FAILURE)
 # Signs whose message must be whole to be understood.
@@ -99,6 +41,9 @@ _WHOLE = frozenset((_AUTHENTICATION, int(Sign.PARAMETER), _READY, _COMPLETION, i
 _NOTED_TAGS = backend.SETTING_CHANGED | {backend.DISCARDED_ALL}
 # What PostgreSQL may say at any time, and what ends the session: never an answer to our own question.
 _UNASKED = frozenset(b"ANS")
+# What an answer to a statement of ours is edited in.
+_EDITED = frozenset(b"NEC")
+_PARSE = backend.PARSE
 
 
 class Traffic:
@@ -146,11 +91,15 @@ class _Rest:
 class Conversation:
     """Feed it both streams; it gives what is to be passed on (bytes) and what was found (frames), in order."""
 
-    def __init__(self, traffic: Traffic) -> None:
+    def __init__(self, traffic: Traffic, rewrite: Callable[[bytes], str] | None = None) -> None:
         self._traffic = traffic
+        # What PostgreSQL is sent instead of a topic statement.
+        self._rewrite = rewrite
+        self._topic_answers: topic_statements.TopicAnswers | None = None
+        self._noting_resets = False
         # The transaction status that PostgreSQL told last: I idle, T in a transaction, E in a failed one.
         self.status = b""
-        self._acts, self._signs = _LOGGING_IN, _SIGNS
+        self._acts, self._signs = LOGGING_IN, SIGNS
         self._owed = Owed()
         self._client_rest, self._client_passing = _Rest(), 0
         self._server_rest, self._server_passing = _Rest(), 0
@@ -164,7 +113,7 @@ class Conversation:
 
     @property
     def logged_in(self) -> bool:
-        return self._acts is _LOGGED_IN
+        return self._acts is LOGGED_IN
 
     @property
     def unsure(self) -> bool:
@@ -192,7 +141,7 @@ class Conversation:
 
     def log_in(self) -> None:
         """PostgreSQL is content with who the client is."""
-        self._acts = _LOGGED_IN
+        self._acts = LOGGED_IN
 
     def doubt(self) -> None:
         """An answer was not what it had to be: nothing is certain any more."""
@@ -200,7 +149,9 @@ class Conversation:
 
     def note_resets(self) -> None:
         """From now on DISCARD ALL, SET and RESET are told, by a frame of their CommandComplete."""
-        self._signs = _SIGNS_AND_COMPLETIONS
+        self._noting_resets = True
+        if self._topic_answers is None:
+            self._signs = SIGNS_AND_COMPLETIONS
 
     def ask(self, statements: tuple[str, ...], name: str) -> bytes:
         """A question of our own, to be sent to PostgreSQL now; its Answer comes out of `from_server`.
@@ -247,6 +198,17 @@ class Conversation:
             elif act == _OPENS:
                 if not owed.plain:
                     owed.extended()
+            elif act == _STATES:
+                text = topic_statements.place_of(data, at, following) if self._rewrite is not None else 0
+                if text < 0:
+                    need = -text
+                    break
+                if text:
+                    if at > begin:
+                        pieces.append(data[begin:at])
+                    pieces.append(self._rewritten(data, at, following, text))
+                    begin = following
+                self._state(data[at])
             elif act:
                 self._act(act)
             at = following
@@ -290,7 +252,12 @@ class Conversation:
                 count += 1
                 continue
             ours = self._question is not None and kind not in _UNASKED
-            if (ours or sign in _WHOLE) and length <= NOTED_LIMIT_BYTES:
+            if self._topic_answers is not None and kind in _EDITED and not ours and length <= NOTED_LIMIT_BYTES:
+                if following > end:
+                    need = following - at
+                    break
+                begin = self._edit(self._topic_answers, pieces, data, (begin, at, following))
+            elif (ours or sign in _WHOLE) and length <= NOTED_LIMIT_BYTES:
                 if following > end:
                     need = following - at
                     break
@@ -337,6 +304,43 @@ class Conversation:
         if found is not None:
             pieces.append(found)
         return True
+
+    def _rewritten(self, data: bytes, at: int, following: int, text: int) -> bytes:
+        """A topic statement as PostgreSQL is sent it; from now on its answers are looked at."""
+        assert self._rewrite is not None
+        statement = self._rewrite(data[text : data.find(0, text, following)])
+        if self._topic_answers is None:
+            self._topic_answers, self._signs = topic_statements.TopicAnswers(), SIGNS_WITH_TOPICS
+        return topic_statements.replaced(data, at, following, text, statement)
+
+    def _edit(
+        self,
+        answers: topic_statements.TopicAnswers,
+        pieces: list[FromServer],
+        data: bytes,
+        place: tuple[int, int, int],
+    ) -> int:
+        """Take a notice, an error or a completion in; up to where everything is in the pieces."""
+        begin, at, following = place
+        kind = data[at]
+        if kind == backend.ERROR_RESPONSE:
+            self._told(_FAILURE)
+        edited = answers.edited(kind, data[at + HEADER_BYTES : following])
+        if edited is None:
+            is_noted = kind == backend.COMMAND_COMPLETE and self._noting_resets
+            return following if is_noted and self._note(pieces, data, place, False) else begin
+        if at > begin:
+            pieces.append(data[begin:at])
+        if edited:
+            pieces.append(edited)
+        return following
+
+    def _state(self, kind: int) -> None:
+        if kind == _PARSE:
+            if not self._owed.plain:
+                self._owed.extended()
+        else:
+            self._act(_ASKS)
 
     def _act(self, act: int) -> None:
         owed = self._owed

@@ -24,12 +24,13 @@ from proto.pgoutput.messages import (
 from proto.positions import Lsn, Seq, Xid
 from proto.streams.fencing import Fencing, Writer
 from proto.streams.images import images
+from proto.streams.topic_marks import TOPIC_MARKS, TopicMark
 from proto.streams.unread_tables import ROW_TYPES, UnreadTables
 from proto.tidewire.v1.changes_pb2 import ChangesRecord, Fragment, HistoryBegin, Segment
 
 DDL_PREFIX = "tidewire.ddl"
 BARRIER_PREFIX = "tidewire.barrier"
-KNOWN_PREFIXES = frozenset({DDL_PREFIX, BARRIER_PREFIX})
+KNOWN_PREFIXES = frozenset({DDL_PREFIX, BARRIER_PREFIX}) | TOPIC_MARKS.keys()
 OPERATIONS = {"I": "insert", "U": "update", "D": "delete"}
 
 _LENGTH = Packed("!I")
@@ -131,6 +132,7 @@ ChangeEvent: TypeAlias = (
     | SchemaSeen
     | SchemaChanged
     | BarrierPassed
+    | TopicMark
     | Committed
     | Idle
     | HistoryBegan
@@ -344,6 +346,8 @@ class ChangesReader:
             case LogicalMessage(prefix=prefix, content=content):
                 if prefix == BARRIER_PREFIX:
                     yield BarrierPassed(commit_lsn=lsn, barrier_id=content.decode("utf-8", "surrogateescape"))
+                elif prefix in TOPIC_MARKS:
+                    yield TOPIC_MARKS[prefix](commit_lsn=lsn, ordinal=ordinal, content=content)
                 else:
                     yield SchemaChanged(commit_lsn=lsn, ordinal=ordinal, xid=xid, description=content)
             case Truncate():

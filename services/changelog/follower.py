@@ -35,6 +35,10 @@ class ChangesFollower:
         self._changes = ChangesReader()
         self._from_seq: Seq | None = None
 
+    def rows_of(self, is_read: Callable[[int], bool]) -> None:
+        """From now on give only the rows of tables, by oid, that somebody reads."""
+        self.is_read = is_read
+
     def from_earliest(self) -> None:
         low, _ = self._kafka_reader.low_and_high()
         self._begin(low)
@@ -61,6 +65,11 @@ class ChangesFollower:
         """Begin at or before this seq and so many records before the end, with whatever stands there."""
         low, high = self._kafka_reader.low_and_high()
         self._begin(max(low, min(high - records, self._last_before(seq, low, high))))
+
+    def first_seq(self) -> Seq | None:
+        """A seq at or before which the log begins; None if it is empty."""
+        low, high = self._kafka_reader.low_and_high()
+        return self._seq_at(low) if low < high else None
 
     def end(self) -> int:
         """The offset behind the last record that is in the log now."""

@@ -27,6 +27,7 @@ SECTIONS = (
     "fanout",
     "gateway",
     "cdc",
+    "topics",
     "subscriptions",
     "retention",
     "devstack",

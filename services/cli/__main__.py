@@ -17,6 +17,8 @@ from services.chassis.postgres import Postgres
 from services.chassis.run import exit_code
 from services.chassis.settings import BadSetting, load
 from services.cli import cdc, check, doctor, install, tail, topics, uninstall, watch
+from services.retention import __main__ as retention
+from services.retention.settings import Settings as RetentionSettings
 
 ENDPOINTS = Path(".tidewire") / "endpoints.json"
 START_HELP = "the log's beginning, only what comes from now on (default), or the change with this seq"
@@ -109,6 +111,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     explain_parser.set_defaults(run=_explain)
 
+    retention_parser = commands.add_parser("retention", help="say what retention would trim now, and trim nothing")
+    retention_parser.set_defaults(run=_retention)
+
     doctor_parser = commands.add_parser("doctor", help="check a database and say what to do")
     doctor_parser.add_argument("--dsn", help="connection string; default: the database of the settings")
     doctor_parser.add_argument("--json", action="store_true")
@@ -163,6 +168,7 @@ def _environment(environ: Mapping[str, str]) -> Mapping[str, str]:
         "TIDEWIRE_KAFKA_BOOTSTRAP": endpoints.get("kafka"),
         "TIDEWIRE_KAFKA_TOPIC_PREFIX": endpoints.get("kafka_topic_prefix"),
         "TIDEWIRE_POSTGRES_DSN": endpoints.get("postgres"),
+        "TIDEWIRE_REDIS_URL": endpoints.get("redis"),
         GATEWAY: endpoints.get("gateway_pg"),
         GATEWAY_URL: endpoints.get("gateway_http"),
         GATEWAY_TOKEN: endpoints.get("admin_token"),
@@ -236,6 +242,13 @@ def _explain(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         settings=dict(arguments.setting),
     )
     return explain.run(postgres, asked)
+
+
+def _retention(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    wanted = ("TIDEWIRE_KAFKA_", "TIDEWIRE_REDIS_", "TIDEWIRE_RETENTION_")
+    settings = {name: value for name, value in environ.items() if name.startswith(wanted)}
+    retention.main(load(RetentionSettings, settings), is_dry=True)
+    return 0
 
 
 def _doctor(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:

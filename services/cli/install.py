@@ -30,8 +30,8 @@ class Duty(Enum):
 
 FUNCTIONS = {
     Duty.CAPTURE: ("_tidewire.waiting()", "_tidewire.adopt(oid)", _BARRIER),
-    Duty.RECOMPUTE: (_BARRIER, *_ENTRANCE),
-    Duty.GATEWAY: (_BARRIER, *_ENTRANCE),
+    Duty.RECOMPUTE: (_BARRIER, *_ENTRANCE, "_tidewire.bury_change(text,int,bigint,text,bytea)"),
+    Duty.GATEWAY: (_BARRIER, *_ENTRANCE, "_tidewire.topic_mirror(jsonb)"),
 }
 STATEMENTS = {
     Duty.CAPTURE: (
@@ -44,9 +44,14 @@ STATEMENTS = {
         "ALTER ROLE {role} BYPASSRLS",
         "GRANT pg_read_all_data TO {role}",
         "GRANT pg_signal_backend TO {role}",
+        "GRANT INSERT, UPDATE ON _tidewire.topic_dead TO {role}",
     ),
-    # To end a subscriber's query that does not stop at its timeout.
-    Duty.GATEWAY: ("GRANT pg_signal_backend TO {role}",),
+    Duty.GATEWAY: (
+        # To end a subscriber's query that does not stop at its timeout.
+        "GRANT pg_signal_backend TO {role}",
+        "GRANT SELECT ON _tidewire.topics, _tidewire.topic_routes TO {role}",
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON _tidewire.topic_offsets, _tidewire.topic_dead TO {role}",
+    ),
 }
 
 

@@ -64,6 +64,7 @@ DECLARED = (
             *(GATEWAY_PORT, GATEWAY_HTTP_PORT, GATEWAY_JWT_SECRET, GATEWAY_HTTP_SUPERUSERS),
         ),
     ),
+    Declaration("retention", ("kafka", "redis"), (KAFKA, REDIS)),
 )
 
 

@@ -20,12 +20,14 @@ from services.fanout.settings import Settings as Fanout
 from services.gateway.settings import Settings as Gateway
 from services.recompute.settings import Settings as Recompute
 from services.registry.settings import Settings as Registry
+from services.retention.settings import Settings as Retention
 
 SERVICES: dict[str, type[Struct]] = {
     "capture": Capture,
     "registry": Registry,
     "recompute": Recompute,
     "fanout": Fanout,
+    "retention": Retention,
     "gateway": Gateway,
 }
 DOCUMENT = PROJECT / "docs" / "settings.md"

@@ -20,6 +20,7 @@ from services.gateway.flow.admin import Admin
 from services.gateway.flow.cdc.parts import CdcParts
 from services.gateway.flow.deliver import Delivery
 from services.gateway.flow.subscribe import Subscribe
+from services.gateway.flow.topics.parts import TopicsParts
 from services.gateway.inbound.certificate import certificate_of
 from services.gateway.inbound.deliveries import Deliveries
 from services.gateway.inbound.http_port.admin import AdminDoor
@@ -95,6 +96,7 @@ async def _serve(
     logins = Logins(settings.postgres)
     role_catalog = RoleCatalog(settings.postgres, own.http.groups, remember_s=own.http.remember_role_s)
     cdc = CdcParts(settings, registry, log)
+    topics = TopicsParts(settings, log)
     admin = Admin(
         cdc=cdc.door,
         log=cdc.change_log,
@@ -103,7 +105,7 @@ async def _serve(
         tables=AdminTables(settings.postgres),
         deliveries_behind=lambda: deliveries.behind,
     )
-    doors = (*cdc.doors, AdminDoor(admin))
+    doors = (*cdc.doors, *topics.doors, AdminDoor(admin))
     http = build_http_port(own, logins, role_catalog, registry, progress.part("HTTP port"), log, doors)
     status = StatusWriter(settings.kafka, "gateway", registry, progress).start()
     try:
@@ -112,6 +114,7 @@ async def _serve(
             http=http.serve(),
             cdc=cdc.run(progress.part("CDC door")),
             admin=admin.run(),
+            topics=topics.run(),
             deliveries=delivery.follow(deliveries, progress),
             leases=delivery.keep(),
             partition=leases.keep(),
@@ -120,6 +123,7 @@ async def _serve(
         status.close()
         admin.close()
         await cdc.close()
+        await topics.close()
         logins.close()
         role_catalog.close()
         roles.close()

@@ -130,3 +130,11 @@ class NotVisibleYet(RpcRefused):
 
 class CursorsUnavailable(Exception):
     """Subscriptions and cursors cannot be read or written now: nothing is answered from less than all of them."""
+
+
+class TopicRefused(Exception):
+    """A request of the topics door that is answered with an error; the kind decides status and SQLSTATE."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind, self.message = kind, message

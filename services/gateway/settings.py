@@ -20,7 +20,11 @@ from services.gateway.core.http_identity import ClaimNames
 from services.gateway.core.same_site import SiteRules
 
 LEAST_SECRET_BYTES = 32
-KNOWN_NAMES = {"SKEINDB_CDC_RETENTION_EVENTS": "TIDEWIRE_CDC_RETENTION_EVENTS"}
+KNOWN_NAMES = {
+    "SKEINDB_CDC_RETENTION_EVENTS": "TIDEWIRE_CDC_RETENTION_EVENTS",
+    "KALAMDB_VISIBILITY_TIMEOUT_SECS": "TIDEWIRE_TOPICS_VISIBILITY_TIMEOUT_SECS",
+    "KALAMDB_TOPIC_VISIBILITY_TIMEOUT_SECS": "TIDEWIRE_TOPICS_VISIBILITY_TIMEOUT_SECS",
+}
 
 
 class HttpPort(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -216,6 +220,27 @@ class Cdc(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("retention_events and tail_events must be at least 1")
 
 
+class Topics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The [topics] section (K19): the topics door."""
+
+    # How long a consume is held that does not say, and the longest that it may say, in seconds.
+    default_consume_timeout: float = 30.0
+    max_consume_timeout: float = 300.0
+    # Whether callers without a service role may consume, where they may read every table behind the topic.
+    allow_user_role_consume: bool = False
+    # How long a consumer may take for what it was given before others of its group get it.
+    visibility_timeout_secs: float = 60.0
+    # Of /v1/api/auth/login: how long its tokens are good, in seconds.
+    access_token_secs: int = 3600
+    refresh_token_secs: int = 7 * 24 * 3600
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.default_consume_timeout <= self.max_consume_timeout:
+            raise ValueError("default_consume_timeout must be from 0 to max_consume_timeout")
+        if self.visibility_timeout_secs <= 0:
+            raise ValueError("visibility_timeout_secs must be greater than 0")
+
+
 class SelectiveUpdates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The [subscriptions.selective_updates] section (V51): when a changed row is sent in part."""
 
@@ -251,6 +276,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gateway: Gateway = Gateway()
     subscriptions: Subscriptions = Subscriptions()
     cdc: Cdc = Cdc()
+    topics: Topics = Topics()
     redis: Redis | None = None
     http: Http = Http()
 

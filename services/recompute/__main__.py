@@ -43,6 +43,7 @@ from services.recompute.outbound.spark.evaluation import Evaluation
 from services.recompute.outbound.spark.session import Spark
 from services.recompute.outbound.underway import UnderWay, blame
 from services.recompute.settings import Recompute, Settings
+from services.recompute.tools.routes import start_routes
 
 APPLICATION_NAME = "tidewire recompute"
 STALE_AFTER_S = 10.0
@@ -68,6 +69,7 @@ def main(settings: Settings) -> None:
     folder = _folder(settings)
     die = partial(_die, folder / UNDER_WAY)
     progress.watch(die)
+    start_routes(settings, registry, progress.part("routes"), log, stop, die)
     progress.not_ready("Spark is starting")
     own = settings.recompute
     spark = Spark(master=own.master, driver_memory=own.driver_memory, java_options=own.java_options)

@@ -39,3 +39,23 @@ class Metrics:
             ("stage",),
             registry=registry,
         )
+
+
+class RouteMetrics:
+    """Of the routes of durable topics."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.messages = Counter(
+            "tidewire_routes_messages_total", "Messages written to durable topics.", registry=registry
+        )
+        self.dead = Counter(
+            "tidewire_routes_dead_total", "Changes on which a route could not be evaluated.", registry=registry
+        )
+        self.restarts = Counter(
+            "tidewire_routes_restarts_total", "Times that the routes began anew from their topics.", registry=registry
+        )
+        self.lost = Counter(
+            "tidewire_routes_lost_changes_total",
+            "Changes that were trimmed from the log before the routes had read them.",
+            registry=registry,
+        )

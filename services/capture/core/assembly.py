@@ -18,15 +18,26 @@ from proto.pgoutput.messages import (
 )
 from proto.positions import Lsn, Seq
 from proto.streams.changes import BARRIER_PREFIX, DDL_PREFIX
+from proto.streams.topic_marks import ACTOR_PREFIX, TOPICS_PREFIX, TRUNCATED_PREFIX
 from proto.tidewire.v1.changes_pb2 import Segment
 
 OWN_SCHEMA, MARKS = "_tidewire", "marks"
 # The kinds of rows in our table of marks, and the messages that they become in the log.
-PREFIXES = {b"ddl": DDL_PREFIX, b"barrier": BARRIER_PREFIX}
+PREFIXES = {
+    b"ddl": DDL_PREFIX,
+    b"barrier": BARRIER_PREFIX,
+    b"topics": TOPICS_PREFIX,
+    b"truncated": TRUNCATED_PREFIX,
+}
+# An actor's name that is longer is not taken over.
+MOST_ACTOR_BYTES = 256
 
 _LENGTH = Packed("!I")
 _ROWS = frozenset(b"IUD")
-_BEGIN, _COMMIT, _RELATION, _TYPE, _TRUNCATE, _INSERT = b"BCRYTI"
+_BEGIN, _COMMIT, _RELATION, _TYPE, _TRUNCATE, _INSERT, _MESSAGE = b"BCRYTIM"
+# Of a logical message: that it is transactional, its LSN, and the prefix that names an actor.
+_PREFIX_AT = 10
+_ACTOR = ACTOR_PREFIX.encode() + b"\0"
 
 
 class Position(Struct, frozen=True):
@@ -74,10 +85,12 @@ class Assembly:
         self._begin: bytes | None = None
         self._begin_written = False
         self._skipping = False
+        # The actor that the open transaction named and that is not written yet.
+        self._actor: bytes | None = None
         self._start_segment()
 
     def add(self, message: bytes) -> None:
-        """Add the next message; logical messages of applications (M) are ignored: any login may choose any prefix."""
+        """Add the next message; of an application's own (M) only the actor counts: any login may choose any prefix."""
         kind = message[0]
         if kind in _ROWS:
             if self._skipping:
@@ -100,6 +113,8 @@ class Assembly:
             self._types[int.from_bytes(message[1:5])] = message
         elif kind == _TRUNCATE and not self._skipping:
             self._add_truncate(message)
+        elif kind == _MESSAGE and message.startswith(_ACTOR, _PREFIX_AT) and not self._skipping:
+            self._name_actor(message)
 
     def cut(self) -> Cut | None:
         """What has been added since the last cut; None if there is nothing to write."""
@@ -145,13 +160,17 @@ class Assembly:
             self._begin_written = True
             assert self._begin is not None
             self._entries += (_LENGTH.pack(len(self._begin)), self._begin)
+        if self._actor is not None:
+            actor, self._actor = self._actor, None
+            self._ordinal += 1
+            self._append(actor)
         self._entries += (_LENGTH.pack(len(message)), message)
         self.size_bytes += len(message) + 4
 
     def _open(self, message: bytes) -> None:
         begin = decode(message)
         assert isinstance(begin, Begin)
-        self._begin, self._begin_written, self._ordinal = message, False, 0
+        self._begin, self._begin_written, self._ordinal, self._actor = message, False, 0, None
         self._skipping = begin.commit_lsn < self.committed.lsn
 
     def _close(self, message: bytes) -> None:
@@ -162,7 +181,7 @@ class Assembly:
             self._append(message)
             self._commits += 1
             self.committed = Position(commit.end_lsn, Seq(self._seq))
-        self._begin, self._begin_written, self._skipping = None, False, False
+        self._begin, self._begin_written, self._skipping, self._actor = None, False, False, None
 
     def _learn_relation(self, message: bytes) -> None:
         relation = decode(message)
@@ -213,6 +232,13 @@ class Assembly:
         if isinstance(kind, bytes) and isinstance(content, bytes) and kind in PREFIXES:
             self._append(encode_logical_message(LogicalMessage(True, begin.commit_lsn, PREFIXES[kind], content)))
             self._ordinal += 1
+
+    def _name_actor(self, message: bytes) -> None:
+        """Hold the name until something else of the transaction is written: alone it is no news."""
+        named = decode(message)
+        assert isinstance(named, LogicalMessage)
+        if named.transactional and self._begin is not None and len(named.content) <= MOST_ACTOR_BYTES:
+            self._actor = encode_logical_message(named)
 
     def _within_limit(self, message: bytes) -> bytes:
         change = decode(message)

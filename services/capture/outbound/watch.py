@@ -49,7 +49,16 @@ EVENT_TRIGGERS = {
 }
 # What one who installs meets while another one does, for the first time, or uninstalls.
 _BESIDE_ANOTHER = (LockNotAvailable, UniqueViolation, DuplicateSchema, InvalidSchemaName, UndefinedTable)
-_SCRIPTS = ("coverage.sql", "marks.sql", "adoption.sql", "triggers.sql", "privileges.sql")
+_SCRIPTS = (
+    "coverage.sql",
+    "marks.sql",
+    "adoption.sql",
+    "triggers.sql",
+    "topics.sql",
+    "topic_statements.sql",
+    "topic_sources.sql",
+    "privileges.sql",
+)
 
 
 class Mode(Enum):

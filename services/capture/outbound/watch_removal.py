@@ -12,6 +12,17 @@ from services.capture.outbound.watch_errors import SlotNotDropped, TablesBusy
 from services.chassis.backoff import Backoff
 from services.sqlguard import entrance_install
 
+# A view of ours reads from the schema that topic SQL calls.
+_OUR_VIEW = """
+    select from pg_views where schemaname = 'system' and viewname = %s and definition like '%%_tidewire_topics.%%'
+"""
+_OUR_SYSTEM = """
+    select from pg_namespace n
+    where n.nspname = %s and obj_description(n.oid, 'pg_namespace') = 'Tidewire: views of topics'
+      and not exists (select from pg_class c where c.relnamespace = n.oid)
+      and not exists (select from pg_proc p where p.pronamespace = n.oid)
+      and not exists (select from pg_type t where t.typnamespace = n.oid)
+"""
 _IDENTITIES = {"d": "default", "f": "full", "n": "nothing"}
 
 
@@ -47,10 +58,26 @@ def _undone(connection: Connection, guard: Connection, slot: str, give_up_after_
     if _exists(connection, "select from pg_namespace where nspname = %s", "_tidewire"):
         _patiently(guard, sql.SQL("drop schema if exists _tidewire cascade"), "schema _tidewire", give_up_after_s)
         done.append("dropped schema _tidewire")
+    done += _drop_topics(guard, give_up_after_s)
     guard.commit()
     if runner := entrance_install.remove(connection):
         done.append(f"dropped role {runner}")
     return done
+
+
+def _drop_topics(guard: Connection, give_up_after_s: float) -> Iterator[str]:
+    """The schema that topic SQL calls, and the views in `system`, which is left if it is not ours or holds more."""
+    for view in ("topics", "topic_offsets", "topic_dead"):
+        command = sql.SQL("drop view if exists system.{}").format(sql.Identifier(view))
+        if _exists(guard, _OUR_VIEW, view):
+            _patiently(guard, command, f"view system.{view}", give_up_after_s)
+    if _exists(guard, "select from pg_namespace where nspname = %s", "_tidewire_topics"):
+        gone = sql.SQL("drop schema if exists _tidewire_topics cascade")
+        _patiently(guard, gone, "schema _tidewire_topics", give_up_after_s)
+        yield "dropped schema _tidewire_topics"
+    if _exists(guard, _OUR_SYSTEM, "system"):
+        _patiently(guard, sql.SQL("drop schema if exists system"), "schema system", give_up_after_s)
+        yield "dropped schema system"
 
 
 def _drop_slot(connection: Connection, slot: str, give_up_after_s: float) -> Iterator[str]:

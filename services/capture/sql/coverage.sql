@@ -3,7 +3,8 @@
 create view _tidewire.pending as
 select p.* from (
     select c.*, c.identity = 'f' and c.primary_key and c.settled and exists (
-               select from _tidewire.identities i where i.relid = c.relid and i.given = 'f' and i.former = 'd') as relieved
+               select from _tidewire.identities i where i.relid = c.relid and i.given = 'f' and i.former = 'd')
+           and not exists (select from _tidewire.imaged m where m.relid = c.relid) as relieved
     from _tidewire.coverage c
     where c.owned
 ) p

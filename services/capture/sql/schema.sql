@@ -37,3 +37,6 @@ insert into _tidewire.pools select generate_series(0, 31) on conflict do nothing
 
 -- Tables that left their publication for the length of a command; always empty, too.
 create table if not exists _tidewire.aside (xid xid8, relid oid, primary key (xid, relid));
+
+-- Tables whose routes to durable topics need whole old rows in the WAL: they keep the identity FULL that they were given.
+create table if not exists _tidewire.imaged (relid oid primary key);

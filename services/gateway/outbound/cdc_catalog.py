@@ -94,7 +94,7 @@ SELECT b.given, b.typid FROM below b JOIN pg_type t ON t.oid = b.typid WHERE t.t
 # Raw rows go to this role only if it may read the whole table and no policy binds it there (decision 19). Grants
 # are also read from the rows of the catalog: has_table_privilege answers from a cache, which a commit that can be seen
 # already may not have reached.
-_MAY_READ = """
+MAY_READ = """
 SELECT c.oid FROM pg_class c, pg_roles r
 WHERE c.oid = ANY (%s) AND r.rolname = %s AND r.rolcanlogin
   AND has_schema_privilege(r.oid, c.relnamespace, 'USAGE') AND has_table_privilege(r.oid, c.oid, 'SELECT')
@@ -177,7 +177,7 @@ class CdcCatalog:
             return {
                 (role, int(oid)): True
                 for role, oids in by_role.items()
-                for (oid,) in connection.execute(_MAY_READ, [oids, role])
+                for (oid,) in connection.execute(MAY_READ, [oids, role])
             }
 
         return await self._questions.ask(ask)

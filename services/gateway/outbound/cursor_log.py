@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from proto.tidewire.v1.cursors_pb2 import CdcCursor, CdcSubscription, CursorRecord, PreparedQuery
+from proto.tidewire.v1.cursors_pb2 import CdcCursor, CdcSubscription, CursorRecord, GroupOffset, PreparedQuery
 from proto.topics import CURSORS
 from services.chassis.kafka import DeliveryFailed, Kafka, KafkaRefused, KafkaUnreachable, Reader, TopicMissing, Writer
 from services.gateway.errors import CursorsUnavailable
@@ -37,6 +37,8 @@ class Folded(Struct):
     subscriptions: dict[str, CdcSubscription]
     cursors: dict[str, tuple[CdcCursor, int]]
     queries: dict[str, PreparedQuery]
+    # Of each group and partition of a user topic, with the last record itself, which may say less.
+    groups: dict[str, tuple[GroupOffset, int, GroupOffset]]
 
 
 class _Waiting(Struct):
@@ -156,7 +158,7 @@ def _records(reader: Reader) -> Iterable[tuple[int, bytes, bytes | None]]:
 
 def folded(records: Iterable[tuple[int, bytes, bytes | None]]) -> Folded:
     """Cursors take the greatest of each; a tombstone forgets, and a cursor without its subscription counts nothing."""
-    found = Folded({}, {}, {})
+    found = Folded({}, {}, {}, {})
     for offset, key, value in records:
         kind, _, name = key.decode(errors="replace").partition("/")
         if not value:
@@ -170,6 +172,12 @@ def folded(records: Iterable[tuple[int, bytes, bytes | None]]) -> Folded:
                 found.cursors[name] = _greatest(found.cursors.get(name), record.cdc_cursor), offset
             case "prepared_query":
                 found.queries[name] = record.prepared_query
+            case "group_offset":
+                held = found.groups.get(name)
+                further = record.group_offset
+                if held is not None and _group_progress(held[0]) > _group_progress(further):
+                    further = held[0]
+                found.groups[name] = further, offset, record.group_offset
     return found
 
 
@@ -181,6 +189,13 @@ def _forget(found: Folded, kind: str, name: str) -> None:
             found.cursors.pop(name, None)
         case "q":
             found.queries.pop(name, None)
+        case "g":
+            found.groups.pop(name, None)
+
+
+def _group_progress(record: GroupOffset) -> tuple[int, int, int]:
+    acked = record.last_acked_offset + 1 if record.HasField("last_acked_offset") else 0
+    return record.generation, acked, sum(each.last - each.first + 1 for each in record.retired_beyond)
 
 
 def _greatest(before: tuple[CdcCursor, int] | None, after: CdcCursor) -> CdcCursor:

@@ -98,6 +98,7 @@ def test_the_stack_runs_around_a_database_and_leaves_it_alone(own, stack):
         "recompute",
         "fanout",
         "gateway",
+        "retention",
     }
     assert parcels(stack) == [{"id": "1", "weight": "2.50"}]
     status = stack.shell("make status")
@@ -124,7 +125,14 @@ def test_kafka_and_redis_may_be_the_users_own_too(own, stack, kafka, redis_serve
     raised = stack.shell(f"make up DSN='{own.dsn}' KAFKA={kafka.bootstrap} REDIS='{redis_server.url}'")
     assert raised.returncode == 0, raised.stdout + raised.stderr
     assert (stack.endpoints["kafka"], stack.endpoints["redis"]) == (kafka.bootstrap, redis_server.url)
-    assert set(stack.endpoints["services"]) == {"capture", "registry", "recompute", "fanout", "gateway"}
+    assert set(stack.endpoints["services"]) == {
+        "capture",
+        "registry",
+        "recompute",
+        "fanout",
+        "gateway",
+        "retention",
+    }
     with psycopg.connect(own.dsn, autocommit=True) as connection:
         connection.execute("INSERT INTO parcels VALUES (2, 0.75)")
     assert parcels(stack) == [{"id": "1", "weight": "2.50"}, {"id": "2", "weight": "0.75"}]

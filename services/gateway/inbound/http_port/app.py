@@ -18,6 +18,7 @@ from services.gateway.inbound.http_port.authentication import Authentication
 from services.gateway.inbound.http_port.envelopes import Envelopes
 from services.gateway.inbound.http_port.guards import CALLER, FAILED, AccessLog, Limits, RequestLimits, Site
 from services.gateway.inbound.http_port.refusals import HttpRefusal, error_response
+from services.gateway.inbound.http_port.topic_errors import TopicErrors
 from services.gateway.metrics import HttpMetrics
 from services.gateway.settings import HttpPort
 
@@ -100,7 +101,7 @@ def build_app(
             allow_methods=ALLOWED_METHODS,
             allow_headers=ALLOWED_HEADERS,
         )
-    return AccessLog(Envelopes(Site(inner, settings.site_rules)), metrics=metrics, log=log)
+    return AccessLog(TopicErrors(Envelopes(Site(inner, settings.site_rules))), metrics=metrics, log=log)
 
 
 def _identity_routes() -> APIRouter:

@@ -15,7 +15,14 @@ from services.gateway.inbound.http_port.refusals import HttpRefusal
 from services.gateway.metrics import HttpMetrics
 
 # Paths below which answers last as long as the caller likes; doors that stream are added here.
-LONG_LIVED: tuple[str, ...] = ("/api/v1/cdc/sse/", "/api/v1/cdc/snapshot/", "/api/v1/admin/stream")
+LONG_LIVED: tuple[str, ...] = (
+    "/api/v1/cdc/sse/",
+    "/api/v1/cdc/snapshot/",
+    "/api/v1/admin/stream",
+    # Long polls have a limit of their own.
+    "/api/topics/consume",
+    "/v1/api/topics/consume",
+)
 LONGEST_SHOWN_PATH = 256
 # Where a door leaves the caller's name for the access log.
 CALLER = "tidewire.caller"

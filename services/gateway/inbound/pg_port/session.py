@@ -13,6 +13,7 @@ from proto.pgwire.framing import Frame, encode_frame
 from proto.pgwire.frontend import Startup
 from services.gateway.core.admission import Admission
 from services.gateway.core.principal import ProvenIdentity
+from services.gateway.core.topics.rewrite import to_postgres
 from services.gateway.errors import ClientRefused
 from services.gateway.inbound.pg_port.binary_door import BinaryDoor, BinaryDoorParts, options_of
 from services.gateway.inbound.pg_port.identity_proof import IDLE, LOGIN, IdentityProof
@@ -52,7 +53,7 @@ class PgSession:
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open_sides = 2
         self._admission, self._context, self._spawn = admission, context, spawn
-        self._conversation = Conversation(context.traffic)
+        self._conversation = Conversation(context.traffic, to_postgres)
         self._identity = IdentityProof(connection_id, startup, self._conversation, wait_s=context.proof_wait_s)
         self._waiting: list[bytes] = []
         self._full = False

@@ -1,0 +1,36 @@
+"""CONSUME, ACK and RESET CONSUMER GROUP, carried out by the door; they take no part in any transaction."""
+
+from typing import Any
+
+from services.gateway.core.http_identity import HttpIdentity
+from services.gateway.core.topics.answers import clamped, of_sql
+from services.gateway.core.topics.statements import Ack, Consume, Reset
+from services.gateway.flow.topics.door import TopicCaller, TopicsDoor, Wanted
+
+
+class TopicSql:
+    def __init__(self, door: TopicsDoor) -> None:
+        self._door = door
+
+    async def run(self, statement: Consume | Ack | Reset, caller: HttpIdentity) -> list[list[Any]]:
+        """Its rows; answered at once, without a long poll."""
+        who = TopicCaller(caller.service_role, caller.database_role)
+        if isinstance(statement, Ack):
+            topic, _, committed = await self._door.ack(
+                statement.topic, statement.group, statement.partition, statement.upto, None, who
+            )
+            return [[topic.name, statement.group, statement.partition, committed]]
+        if isinstance(statement, Reset):
+            topic, partitions = await self._door.reset(
+                statement.topic, statement.group, statement.partition, statement.to, who
+            )
+            return [[topic.name, statement.group, partition, statement.to] for partition in partitions]
+        wanted = Wanted(
+            topic=statement.topic,
+            group=statement.group,
+            start=statement.start,
+            limit=clamped(statement.limit),
+            partition=statement.partition or 0,
+            wait_s=0.0,
+        )
+        return [of_sql(message) for message in (await self._door.consume(wanted, who)).messages]

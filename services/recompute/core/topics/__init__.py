@@ -1,0 +1,1 @@
+"""What the routes of durable topics make of a commit: definitions, candidates, payloads and keys."""

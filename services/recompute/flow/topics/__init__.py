@@ -1,0 +1,1 @@
+"""The routes of durable topics: they follow `changes` by a loop of their own and write user topics, exactly once."""

@@ -1,0 +1,1 @@
+"""Trims what nobody needs any more: durable topics by their limits, `changes` behind its readers, leftovers."""

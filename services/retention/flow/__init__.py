@@ -1,0 +1,1 @@
+"""One run: look, decide, trim."""
