@@ -162,7 +162,8 @@ def test_a_wiped_redis_moves_no_group(stack, consumer, topic, redis_server) -> N
     consumer.ack(3)
     latest = Consumer(topic, consumer.caller)
     latest.offsets("Latest")
-    redis.Redis.from_url(redis_server.url).flushall()
+    ours = redis.Redis.from_url(redis_server.url)
+    ours.delete(*ours.keys(f"tidewire:{stack.captured.kafka.topic_prefix}topics:*"))
     body = {"topic": topic.name, "group_id": consumer.group, "start": "Latest", "timeout_seconds": 0}
     wait_until(lambda: consumer.post("/api/topics/consume", body).status == 200, "the messages", within_s=15)
     wait_until(lambda: consumer.offsets("Latest") == [4, 5, 6, 7, 8, 9], "the messages", within_s=15)
