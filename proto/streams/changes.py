@@ -29,7 +29,8 @@ from proto.tidewire.v1.changes_pb2 import ChangesRecord, Fragment, HistoryBegin,
 
 DDL_PREFIX = "tidewire.ddl"
 BARRIER_PREFIX = "tidewire.barrier"
-KNOWN_PREFIXES = frozenset({DDL_PREFIX, BARRIER_PREFIX})
+REGISTRATION_PREFIX = "tidewire.registration"
+KNOWN_PREFIXES = frozenset({DDL_PREFIX, BARRIER_PREFIX, REGISTRATION_PREFIX})
 OPERATIONS = {"I": "insert", "U": "update", "D": "delete"}
 
 _LENGTH = Packed("!I")
@@ -89,6 +90,13 @@ class SchemaChanged(Struct, frozen=True, kw_only=True, tag=True):
     description: bytes
 
 
+class Registered(Struct, frozen=True, kw_only=True, tag=True):
+    """A query of the NOTIFY door was registered, or its registration ended: the JSON that pgr.subscribe wrote."""
+
+    commit_lsn: Lsn
+    description: bytes
+
+
 class BarrierPassed(Struct, frozen=True, kw_only=True, tag=True):
     commit_lsn: Lsn
     barrier_id: str
@@ -130,6 +138,7 @@ ChangeEvent: TypeAlias = (
     | ChangeUnwritable
     | SchemaSeen
     | SchemaChanged
+    | Registered
     | BarrierPassed
     | Committed
     | Idle
@@ -295,7 +304,7 @@ class ChangesReader:
                     yield from self._schema_of(event)
                     yield event
                     self._open = OpenTransaction(begin, ordinal + 1)
-                if not isinstance(event, SchemaChanged | BarrierPassed):
+                if not isinstance(event, SchemaChanged | Registered | BarrierPassed):
                     seq = self._count(seq)
                 ordinal += 1
 
@@ -344,6 +353,8 @@ class ChangesReader:
             case LogicalMessage(prefix=prefix, content=content):
                 if prefix == BARRIER_PREFIX:
                     yield BarrierPassed(commit_lsn=lsn, barrier_id=content.decode("utf-8", "surrogateescape"))
+                elif prefix == REGISTRATION_PREFIX:
+                    yield Registered(commit_lsn=lsn, description=content)
                 else:
                     yield SchemaChanged(commit_lsn=lsn, ordinal=ordinal, xid=xid, description=content)
             case Truncate():

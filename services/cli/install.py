@@ -13,6 +13,8 @@ from services.chassis.postgres import Postgres, connect
 
 # Functions that a version of Tidewire may lack are left out.
 _BARRIER = "_tidewire.barrier(text)"
+# Of the NOTIFY door.
+_REGISTRATIONS = ("_tidewire.registered(text)", "_tidewire.reactive_setting(text, text)")
 _ENTRANCE = (
     "_tidewire.admit(int,text,text,boolean)",
     "_tidewire.runner_login(text,text)",
@@ -30,8 +32,8 @@ class Duty(Enum):
 
 FUNCTIONS = {
     Duty.CAPTURE: ("_tidewire.waiting()", "_tidewire.adopt(oid)", _BARRIER),
-    Duty.RECOMPUTE: (_BARRIER, *_ENTRANCE),
-    Duty.GATEWAY: (_BARRIER, *_ENTRANCE),
+    Duty.RECOMPUTE: (_BARRIER, *_REGISTRATIONS, "_tidewire.unregister(text, bigint)", *_ENTRANCE),
+    Duty.GATEWAY: (_BARRIER, *_REGISTRATIONS, *_ENTRANCE),
 }
 STATEMENTS = {
     Duty.CAPTURE: (

@@ -21,6 +21,7 @@ from services.chassis.postgres import connect
 from services.chassis.run import Stop, end_at_once, entry
 from services.recompute.flow.failures import Failures
 from services.recompute.flow.judge import Judge
+from services.recompute.flow.notify import NotifyQueries
 from services.recompute.flow.own_barriers import OwnBarriers
 from services.recompute.flow.planner import Planner
 from services.recompute.flow.publisher import Publisher
@@ -34,7 +35,9 @@ from services.recompute.inbound.queries import Queries
 from services.recompute.metrics import Metrics
 from services.recompute.outbound.deltas import Deltas
 from services.recompute.outbound.emitted_checkpoints import EmittedCheckpoints
+from services.recompute.outbound.notifications import Notifications, ResultRequests
 from services.recompute.outbound.postgres.catalog import CatalogReader
+from services.recompute.outbound.postgres.registrations import Registrations
 from services.recompute.outbound.postgres.source import Source
 from services.recompute.outbound.spark.deadlines import Deadlines
 from services.recompute.outbound.spark.evaluation import Evaluation
@@ -90,7 +93,13 @@ def main(settings: Settings) -> None:
         checkpoints=EmittedCheckpoints(folder / "deltas"),
         while_waiting=progress.beat,
     )
-    worker = _worker(settings, folder, spark, commit_log, queries, deltas, Metrics(registry), log)
+    notifications = Notifications(
+        settings.kafka, worker_id=own.worker_id or socket.gethostname(), while_waiting=progress.beat
+    )
+    notify = NotifyQueries(
+        Registrations(settings.postgres), notifications, ResultRequests(settings.kafka, settings.seal), log
+    )
+    worker = _worker(settings, folder, spark, commit_log, queries, deltas, notify, Metrics(registry), log)
     progress.not_ready("waiting for partitions")
     while not stop.requested:
         try:
@@ -102,6 +111,7 @@ def main(settings: Settings) -> None:
         progress.beat()
         _show(progress, queries, deltas, standby=own.standby)
     deltas.flush(LAST_FLUSH_S)
+    notifications.flush(LAST_FLUSH_S)
     worker.close()
     queries.close()
     follower.close()
@@ -116,6 +126,7 @@ def _worker(
     commit_log: CommitLog,
     queries: Queries,
     deltas: Deltas,
+    notify: NotifyQueries,
     metrics: Metrics,
     log: FilteringBoundLogger,
 ) -> Worker:
@@ -154,6 +165,7 @@ def _worker(
         source_runs=source_runs,
         publisher=publisher,
         judge=judge,
+        notify=notify,
         under_way=under_way,
         failures=failures,
         metrics=metrics,

@@ -17,12 +17,12 @@ from proto.pgoutput.messages import (
     Update,
 )
 from proto.positions import Lsn, Seq
-from proto.streams.changes import BARRIER_PREFIX, DDL_PREFIX
+from proto.streams.changes import BARRIER_PREFIX, DDL_PREFIX, REGISTRATION_PREFIX
 from proto.tidewire.v1.changes_pb2 import Segment
 
 OWN_SCHEMA, MARKS = "_tidewire", "marks"
 # The kinds of rows in our table of marks, and the messages that they become in the log.
-PREFIXES = {b"ddl": DDL_PREFIX, b"barrier": BARRIER_PREFIX}
+PREFIXES = {b"ddl": DDL_PREFIX, b"barrier": BARRIER_PREFIX, b"registration": REGISTRATION_PREFIX}
 
 _LENGTH = Packed("!I")
 _ROWS = frozenset(b"IUD")
