@@ -56,6 +56,7 @@ class Sign(IntEnum):
     COPY_BOTH = 6
     COMPLETION = 7  # noted only where somebody has a use for it
     KEY = 8
+    NOTIFICATION = 9  # taken: whose channel it is decides whether it goes on
 
 
 def _table(meanings: Mapping[Act, bytes] | Mapping[Sign, bytes]) -> bytes:
@@ -85,9 +86,10 @@ _PLAIN = {
     Sign.COPY_BOTH: b"W",
     Sign.FAILURE: b"E",
     Sign.KEY: b"K",
+    Sign.COMPLETION: b"C",
+    Sign.NOTIFICATION: b"A",
 }
 _SIGNS = _table(_PLAIN)
-_SIGNS_AND_COMPLETIONS = _table(_PLAIN | {Sign.COMPLETION: b"C"})
 # Plain numbers: the walk over the frames is the gateway's hot path, and looking up a member of an enum costs as much as
 # all else that is done for a frame.
 _OPENS, _RUNS, _ASKS, _SYNCS, _TAKEN = (int(act) for act in (Act.OPENS, Act.RUNS, Act.ASKS, Act.SYNCS, Act.TAKEN))
@@ -95,8 +97,9 @@ _ENDS_COPY = int(Act.ENDS_COPY)
 _AUTHENTICATION, _READY, _COPY_BEGINS = int(Sign.AUTHENTICATION), int(Sign.READY), int(Sign.COPY_BEGINS)
 _COMPLETION, _FAILURE = int(Sign.COMPLETION), int(Sign.FAILURE)
 # Signs whose message must be whole to be understood.
-_WHOLE = frozenset((_AUTHENTICATION, int(Sign.PARAMETER), _READY, _COMPLETION, int(Sign.KEY)))
-_NOTED_TAGS = backend.SETTING_CHANGED | {backend.DISCARDED_ALL}
+_WHOLE = frozenset((_AUTHENTICATION, int(Sign.PARAMETER), _READY, _COMPLETION, int(Sign.KEY), int(Sign.NOTIFICATION)))
+_TAKEN_KINDS = frozenset((backend.AUTHENTICATION, backend.NOTIFICATION))
+_NOTED_TAGS = backend.SETTING_CHANGED | backend.LISTENING_CHANGED
 # What PostgreSQL may say at any time, and what ends the session: never an answer to our own question.
 _UNASKED = frozenset(b"ANS")
 
@@ -150,7 +153,8 @@ class Conversation:
         self._traffic = traffic
         # The transaction status that PostgreSQL told last: I idle, T in a transaction, E in a failed one.
         self.status = b""
-        self._acts, self._signs = _LOGGING_IN, _SIGNS
+        self._acts = _LOGGING_IN
+        self._tags = backend.LISTENING_CHANGED
         self._owed = Owed()
         self._client_rest, self._client_passing = _Rest(), 0
         self._server_rest, self._server_passing = _Rest(), 0
@@ -199,8 +203,8 @@ class Conversation:
         self._owed.leaves()
 
     def note_resets(self) -> None:
-        """From now on DISCARD ALL, SET and RESET are told, by a frame of their CommandComplete."""
-        self._signs = _SIGNS_AND_COMPLETIONS
+        """From now on SET and RESET are told too, by a frame of their CommandComplete."""
+        self._tags = _NOTED_TAGS
 
     def ask(self, statements: tuple[str, ...], name: str) -> bytes:
         """A question of our own, to be sent to PostgreSQL now; its Answer comes out of `from_server`.
@@ -277,7 +281,7 @@ class Conversation:
             return [data] if data else []
         pieces: list[FromServer] = []
         begin, last, count, need = 0, end - HEADER_BYTES, 0, HEADER_BYTES
-        signs, asking = self._signs, self._question is not None
+        signs, asking = _SIGNS, self._question is not None
         while at <= last:
             kind = data[at]
             (length,) = _LENGTH.unpack_from(data, at + 1)
@@ -303,7 +307,7 @@ class Conversation:
                 if at > begin:
                     pieces.append(data[begin:at])
                 begin, self._refused, self._dropping = following, True, following > end
-            elif sign == _AUTHENTICATION:
+            elif sign == _AUTHENTICATION or kind == backend.NOTIFICATION:
                 raise impossible_length(kind, length)
             elif sign in _WHOLE:
                 pieces.append(Frame(kind, b""))  # too long to be read: its name is not known
@@ -325,9 +329,9 @@ class Conversation:
         """Take a whole message in; True if everything up to its end is in the pieces, or is nobody's."""
         begin, at, following = place
         kind, body = data[at], data[at + HEADER_BYTES : following]
-        if kind == backend.COMMAND_COMPLETE and not ours and body not in _NOTED_TAGS:
+        if kind == backend.COMMAND_COMPLETE and not ours and body not in self._tags:
             return False
-        taken = ours or kind == backend.AUTHENTICATION
+        taken = ours or kind in _TAKEN_KINDS
         until = at if taken else following
         if until > begin:
             pieces.append(data[begin:until])

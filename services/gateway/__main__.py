@@ -17,6 +17,7 @@ from services.chassis.run import entry, run
 from services.gateway.core.failed_logins import FailedLogins
 from services.gateway.flow.cdc.parts import CdcParts
 from services.gateway.flow.deliver import Delivery
+from services.gateway.flow.notify.parts import NotifyParts
 from services.gateway.flow.subscribe import Subscribe
 from services.gateway.inbound.certificate import certificate_of
 from services.gateway.inbound.deliveries import Deliveries
@@ -73,6 +74,7 @@ async def _serve(
         metrics=metrics,
         login_limit=own.login_limit,
     )
+    notify = NotifyParts(settings, roles, gateway_id=gateway_id, log=log)
     port = PgPort(
         own,
         upstream_of(settings.postgres.dsn),
@@ -84,24 +86,28 @@ async def _serve(
             limits=own.subscribe_limits,
             on_refused=metrics.refused.inc,
         ),
+        notify=notify.hub,
         traffic=traffic,
         log=log,
     )
     logins = Logins(settings.postgres)
     role_catalog = RoleCatalog(settings.postgres, own.http.groups, remember_s=own.http.remember_role_s)
     cdc = CdcParts(settings, registry, log)
-    http = build_http_port(own, logins, role_catalog, registry, progress.part("HTTP port"), log, cdc.doors)
+    doors = (*cdc.doors, *notify.doors)
+    http = build_http_port(own, logins, role_catalog, registry, progress.part("HTTP port"), log, doors)
     try:
         await run(
             port=port.serve(),
             http=http.serve(),
             cdc=cdc.run(progress.part("CDC door")),
+            notify=notify.run(progress.part("NOTIFY door")),
             deliveries=delivery.follow(deliveries, progress),
             leases=delivery.keep(),
             partition=leases.keep(),
         )
     finally:
         await cdc.close()
+        notify.close()
         logins.close()
         role_catalog.close()
         roles.close()

@@ -130,3 +130,7 @@ class NotVisibleYet(RpcRefused):
 
 class CursorsUnavailable(Exception):
     """Subscriptions and cursors cannot be read or written now: nothing is answered from less than all of them."""
+
+
+class RegistrationsUnknown(Exception):
+    """PostgreSQL does not tell what is registered at the NOTIFY door."""

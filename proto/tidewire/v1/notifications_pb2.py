@@ -24,21 +24,25 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%proto/tidewire/v1/notifications.proto\x12\x0btidewire.v1\"\xca\x01\n\x12NotificationRecord\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0e\n\x06writer\x18\x02 \x01(\x06\x12/\n\x05\x66\x65nce\x18\x03 \x01(\x0b\x32\x1e.tidewire.v1.NotificationFenceH\x00\x12\x31\n\x0cnotification\x18\x04 \x01(\x0b\x32\x19.tidewire.v1.NotificationH\x00\x12)\n\x06result\x18\x05 \x01(\x0b\x32\x17.tidewire.v1.ResultPartH\x00\x42\x06\n\x04\x62ody\"&\n\x11NotificationFence\x12\x11\n\tworker_id\x18\x01 \x01(\t\"\xde\x01\n\x0cNotification\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x0b\n\x03gen\x18\x02 \x01(\x04\x12\x0b\n\x03seq\x18\x03 \x01(\x04\x12\x0b\n\x03lsn\x18\x04 \x01(\x04\x12\x0c\n\x04role\x18\x05 \x01(\t\x12+\n\x04kind\x18\x06 \x01(\x0e\x32\x1d.tidewire.v1.NotificationKind\x12\x0f\n\x07payload\x18\x07 \x01(\x0c\x12\x0f\n\x07\x63hannel\x18\x08 \x01(\t\x12\x12\n\nstate_hash\x18\t \x01(\x0c\x12\x12\n\nregistered\x18\n \x01(\x08\x12\x10\n\x08sqlstate\x18\x0b \x01(\t\"o\n\nResultPart\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x0b\n\x03gen\x18\x02 \x01(\x04\x12\x0b\n\x03seq\x18\x03 \x01(\x04\x12\x0b\n\x03lsn\x18\x04 \x01(\x04\x12\x0c\n\x04rows\x18\x05 \x01(\x0c\x12\x0c\n\x04part\x18\x06 \x01(\r\x12\x0c\n\x04last\x18\x07 \x01(\x08*\x91\x02\n\x10NotificationKind\x12!\n\x1dNOTIFICATION_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17NOTIFICATION_KIND_DELTA\x10\x01\x12\x1e\n\x1aNOTIFICATION_KIND_OVERFLOW\x10\x02\x12!\n\x1dNOTIFICATION_KIND_INVALIDATED\x10\x03\x12\"\n\x1eNOTIFICATION_KIND_RESUBSCRIBED\x10\x04\x12\x1c\n\x18NOTIFICATION_KIND_SILENT\x10\x05\x12\x1c\n\x18NOTIFICATION_KIND_FAILED\x10\x06\x12\x1a\n\x16NOTIFICATION_KIND_BASE\x10\x07\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%proto/tidewire/v1/notifications.proto\x12\x0btidewire.v1\"\xca\x01\n\x12NotificationRecord\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0e\n\x06writer\x18\x02 \x01(\x06\x12/\n\x05\x66\x65nce\x18\x03 \x01(\x0b\x32\x1e.tidewire.v1.NotificationFenceH\x00\x12\x31\n\x0cnotification\x18\x04 \x01(\x0b\x32\x19.tidewire.v1.NotificationH\x00\x12)\n\x06result\x18\x05 \x01(\x0b\x32\x17.tidewire.v1.ResultPartH\x00\x42\x06\n\x04\x62ody\"&\n\x11NotificationFence\x12\x11\n\tworker_id\x18\x01 \x01(\t\"\xde\x01\n\x0cNotification\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x0b\n\x03gen\x18\x02 \x01(\x04\x12\x0b\n\x03seq\x18\x03 \x01(\x04\x12\x0b\n\x03lsn\x18\x04 \x01(\x04\x12\x0c\n\x04role\x18\x05 \x01(\t\x12+\n\x04kind\x18\x06 \x01(\x0e\x32\x1d.tidewire.v1.NotificationKind\x12\x0f\n\x07payload\x18\x07 \x01(\x0c\x12\x0f\n\x07\x63hannel\x18\x08 \x01(\t\x12\x12\n\nstate_hash\x18\t \x01(\x0c\x12\x12\n\nregistered\x18\n \x01(\x08\x12\x10\n\x08sqlstate\x18\x0b \x01(\t\"\xd6\x01\n\nResultPart\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x0b\n\x03gen\x18\x02 \x01(\x04\x12\x0b\n\x03seq\x18\x03 \x01(\x04\x12\x0b\n\x03lsn\x18\x04 \x01(\x04\x12\x0c\n\x04rows\x18\x05 \x01(\x0c\x12\x0c\n\x04part\x18\x06 \x01(\r\x12\x0c\n\x04last\x18\x07 \x01(\x08\x12\x35\n\x07\x61nswers\x18\x08 \x03(\x0b\x32$.tidewire.v1.ResultPart.AnswersEntry\x1a.\n\x0c\x41nswersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01*\x91\x02\n\x10NotificationKind\x12!\n\x1dNOTIFICATION_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17NOTIFICATION_KIND_DELTA\x10\x01\x12\x1e\n\x1aNOTIFICATION_KIND_OVERFLOW\x10\x02\x12!\n\x1dNOTIFICATION_KIND_INVALIDATED\x10\x03\x12\"\n\x1eNOTIFICATION_KIND_RESUBSCRIBED\x10\x04\x12\x1c\n\x18NOTIFICATION_KIND_SILENT\x10\x05\x12\x1c\n\x18NOTIFICATION_KIND_FAILED\x10\x06\x12\x1a\n\x16NOTIFICATION_KIND_BASE\x10\x07\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'proto.tidewire.v1.notifications_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NOTIFICATIONKIND']._serialized_start=638
-  _globals['_NOTIFICATIONKIND']._serialized_end=911
+  _globals['_RESULTPART_ANSWERSENTRY']._loaded_options = None
+  _globals['_RESULTPART_ANSWERSENTRY']._serialized_options = b'8\001'
+  _globals['_NOTIFICATIONKIND']._serialized_start=742
+  _globals['_NOTIFICATIONKIND']._serialized_end=1015
   _globals['_NOTIFICATIONRECORD']._serialized_start=55
   _globals['_NOTIFICATIONRECORD']._serialized_end=257
   _globals['_NOTIFICATIONFENCE']._serialized_start=259
   _globals['_NOTIFICATIONFENCE']._serialized_end=297
   _globals['_NOTIFICATION']._serialized_start=300
   _globals['_NOTIFICATION']._serialized_end=522
-  _globals['_RESULTPART']._serialized_start=524
-  _globals['_RESULTPART']._serialized_end=635
+  _globals['_RESULTPART']._serialized_start=525
+  _globals['_RESULTPART']._serialized_end=739
+  _globals['_RESULTPART_ANSWERSENTRY']._serialized_start=693
+  _globals['_RESULTPART_ANSWERSENTRY']._serialized_end=739
 # @@protoc_insertion_point(module_scope)

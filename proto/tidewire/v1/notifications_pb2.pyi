@@ -1,3 +1,4 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -72,7 +73,14 @@ class Notification(_message.Message):
     def __init__(self, query_id: _Optional[str] = ..., gen: _Optional[int] = ..., seq: _Optional[int] = ..., lsn: _Optional[int] = ..., role: _Optional[str] = ..., kind: _Optional[_Union[NotificationKind, str]] = ..., payload: _Optional[bytes] = ..., channel: _Optional[str] = ..., state_hash: _Optional[bytes] = ..., registered: _Optional[bool] = ..., sqlstate: _Optional[str] = ...) -> None: ...
 
 class ResultPart(_message.Message):
-    __slots__ = ("query_id", "gen", "seq", "lsn", "rows", "part", "last")
+    __slots__ = ("query_id", "gen", "seq", "lsn", "rows", "part", "last", "answers")
+    class AnswersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     QUERY_ID_FIELD_NUMBER: _ClassVar[int]
     GEN_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +88,7 @@ class ResultPart(_message.Message):
     ROWS_FIELD_NUMBER: _ClassVar[int]
     PART_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     query_id: str
     gen: int
     seq: int
@@ -87,4 +96,5 @@ class ResultPart(_message.Message):
     rows: bytes
     part: int
     last: bool
-    def __init__(self, query_id: _Optional[str] = ..., gen: _Optional[int] = ..., seq: _Optional[int] = ..., lsn: _Optional[int] = ..., rows: _Optional[bytes] = ..., part: _Optional[int] = ..., last: _Optional[bool] = ...) -> None: ...
+    answers: _containers.ScalarMap[str, int]
+    def __init__(self, query_id: _Optional[str] = ..., gen: _Optional[int] = ..., seq: _Optional[int] = ..., lsn: _Optional[int] = ..., rows: _Optional[bytes] = ..., part: _Optional[int] = ..., last: _Optional[bool] = ..., answers: _Optional[_Mapping[str, int]] = ...) -> None: ...

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'proto/tidewire/v1/result_requests.proto\x12\x0btidewire.v1\"<\n\rResultRequest\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x0b\n\x03gen\x18\x02 \x01(\x04\x12\x0c\n\x04seal\x18\x03 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'proto/tidewire/v1/result_requests.proto\x12\x0btidewire.v1\"`\n\rResultRequest\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x0b\n\x03gen\x18\x02 \x01(\x04\x12\x12\n\ngateway_id\x18\x03 \x01(\t\x12\x0e\n\x06number\x18\x04 \x01(\x04\x12\x0c\n\x04seal\x18\x05 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,5 +32,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'proto.tidewire.v1.result_re
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_RESULTREQUEST']._serialized_start=56
-  _globals['_RESULTREQUEST']._serialized_end=116
+  _globals['_RESULTREQUEST']._serialized_end=152
 # @@protoc_insertion_point(module_scope)

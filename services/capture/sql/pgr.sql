@@ -32,8 +32,8 @@ end $$;
 
 -- The same by the names that the documents use too. PostgreSQL tells functions apart by the types of their arguments,
 -- so that each combination of named ones is a function; calls without names find the one above.
-create or replace function pgr.subscribe(query_id text, query text, mode text) returns jsonb
-language sql begin atomic select pgr.subscribe(p_query_id => query_id, p_query => query, p_mode => mode, p_audience => null); end;
+create or replace function pgr.subscribe(query_id text, query text, mode name) returns jsonb
+language sql begin atomic select pgr.subscribe(p_query_id => query_id, p_query => query, p_mode => mode::text, p_audience => null); end;
 create or replace function pgr.subscribe(query_id text, query text, audience jsonb) returns jsonb
 language sql begin atomic select pgr.subscribe(p_query_id => query_id, p_query => query, p_mode => 'delta', p_audience => audience); end;
 create or replace function pgr.subscribe(query_id text, query text, mode text, audience text) returns jsonb

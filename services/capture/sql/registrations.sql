@@ -63,15 +63,15 @@ begin
     return drawn;
 end $$;
 
--- A registration ends, and so does its gen. `only`: if it still has this gen.
-create or replace function _tidewire.unregister(query_id text, only bigint default null) returns boolean
+-- A registration ends, and its gen with it; where a gen is given, only if it still has that one.
+create or replace function _tidewire.unregister(query_id text, gen bigint default null) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 declare
     drawn bigint := _tidewire.next_gen(query_id);
 begin
     delete from _tidewire.registrations r
-    where r.query_id = unregister.query_id and (only is null or r.gen = only);
+    where r.query_id = unregister.query_id and (unregister.gen is null or r.gen = unregister.gen);
     if not found then
         return false;
     end if;
@@ -80,8 +80,8 @@ begin
 end $$;
 
 -- For the services.
-create or replace function _tidewire.registered(only text default null) returns setof _tidewire.registrations
+create or replace function _tidewire.registered(id text default null) returns setof _tidewire.registrations
 language sql stable security definer set search_path = pg_catalog, pg_temp
 begin atomic
-    select r.* from _tidewire.registrations r where only is null or r.query_id = only;
+    select r.* from _tidewire.registrations r where id is null or r.query_id = id;
 end;

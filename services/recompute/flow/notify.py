@@ -49,23 +49,32 @@ class NotifyQueries:
         self._live_queries: LiveQueries
         self._plan_results: PlanResults
         self._is_current: Callable[[LiveQuery], bool] = lambda live: live.template.is_current
+        # Writes a first result to `deltas`, so that the next owner of the query knows the state that clients have.
+        self._keep_whole: Callable[[Iterable[Delta]], object] = lambda deltas: None
         self._channel = "pgr"
         self._known: dict[str, Registration] = {}
         # Of the partitions that are ours: the last record of each query.
         self._tails: dict[int, dict[str, Tail]] = {}
         # By the id of the live query, with what its readers were told before it became live here.
         self._channels: dict[bytes, tuple[QueryChannel, State | None]] = {}
-        self._wanted: dict[tuple[str, int], float] = {}
+        # Since when a result is wanted, and the latest number of each gateway that wants it.
+        self._wanted: dict[tuple[str, int], tuple[float, dict[str, int]]] = {}
         self._look_at_s = 0.0
         # One thread: PostgreSQL's silence must not hold up the loop.
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="registrations")
         self._asked: Future[Known | None] | None = None
 
     def attach(
-        self, live_queries: LiveQueries, plan_results: PlanResults, is_current: Callable[[LiveQuery], bool]
+        self,
+        live_queries: LiveQueries,
+        plan_results: PlanResults,
+        *,
+        is_current: Callable[[LiveQuery], bool],
+        keep_whole: Callable[[Iterable[Delta]], object],
     ) -> None:
         """The parts of the worker that registered queries live in."""
         self._live_queries, self._plan_results, self._is_current = live_queries, plan_results, is_current
+        self._keep_whole = keep_whole
 
     def take_over(self, partitions: Iterable[int]) -> None:
         """These partitions are ours: go on from the last record of each query."""
@@ -113,6 +122,8 @@ class NotifyQueries:
             self._tell(channel.failed("57P03"))
             live.suspend()
             return
+        if told is None and channel.shown is None:
+            self._keep_whole(live.result.whole())
         if told is not None:
             if told.rows is not None and told.state_hash == channel.last_hash and told.columns == shown.key:
                 channel.continued(told.rows, shown)
@@ -214,14 +225,16 @@ class NotifyQueries:
     def _answer(self) -> None:
         now_s = self._clock()
         for request in self._requests.read():
-            self._wanted.setdefault((request.query_id, request.gen), now_s)
-        for (query_id, gen), since_s in list(self._wanted.items()):
+            _, numbers = self._wanted.setdefault((request.query_id, request.gen), (now_s, {}))
+            numbers[request.gateway_id] = max(request.number, numbers.get(request.gateway_id, 0))
+        for (query_id, gen), (since_s, numbers) in list(self._wanted.items()):
             registration = self._known.get(query_id)
+            is_late = now_s - since_s > REQUEST_S or (registration is not None and registration.gen > gen)
             is_ours = registration is not None and registration.gen == gen and registration.partition in self._tails
-            if now_s - since_s > REQUEST_S or (registration is not None and registration.gen > gen) or (is_ours and registration is not None and self._is_answered(registration)):
+            if is_late or (is_ours and registration is not None and self._is_answered(registration, numbers)):
                 del self._wanted[query_id, gen]
 
-    def _is_answered(self, registration: Registration) -> bool:
+    def _is_answered(self, registration: Registration, numbers: dict[str, int]) -> bool:
         live, held = self._live_queries.queries.get(registration.live_id), self._channels.get(registration.live_id)
         if live is None or held is None or live.result is None or not held[0].is_based:
             return False
@@ -230,7 +243,11 @@ class NotifyQueries:
         if registration.mode == "notify" and not self._is_current(live):
             return False
         result = ResultPart(
-            query_id=registration.query_id, gen=registration.gen, seq=channel.seq, lsn=live.result.position.lsn
+            query_id=registration.query_id,
+            gen=registration.gen,
+            seq=channel.seq,
+            lsn=live.result.position.lsn,
+            answers=numbers,
         )
         self._notifications.answer(result, channel.rows(live.result.listed()))
         return True

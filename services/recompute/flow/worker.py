@@ -86,7 +86,7 @@ class Worker:
             log=log,
             clock=clock,
         )
-        notify.attach(live, self._plan_results, self._is_current)
+        notify.attach(live, self._plan_results, is_current=self._is_current, keep_whole=deltas.append)
         publisher.on_evaluated, publisher.on_failed = notify.evaluated, notify.failed
         self._commits.on_commit = notify.commit
         self._rights_check = RightsCheck(planner, live, self._plan_results, recheck_s=recheck_s, clock=clock)

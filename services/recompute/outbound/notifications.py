@@ -51,15 +51,9 @@ class Notifications:
     def answer(self, result: ResultPart, rows: Iterable[bytes]) -> None:
         """A whole result, in parts that Kafka takes."""
         for part, (piece, last) in enumerate(_pieces(rows)):
-            one = ResultPart(
-                query_id=result.query_id,
-                gen=result.gen,
-                seq=result.seq,
-                lsn=result.lsn,
-                rows=piece,
-                part=part,
-                last=last,
-            )
+            one = ResultPart()
+            one.CopyFrom(result)
+            one.rows, one.part, one.last = piece, part, last
             self._send(NotificationRecord(result=one), one.query_id, RESULT_KEY + one.query_id.encode())
 
     def poll(self) -> None:

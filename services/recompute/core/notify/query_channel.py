@@ -36,7 +36,7 @@ class Shown(Struct, frozen=True):
 
 
 class Evaluated(Struct, frozen=True, kw_only=True):
-    """A state of the result. `net`: how it came from the state before; None if that is not known, or was told as lost."""
+    """A state of the result. `net`: how it came from the state before; None if it does not follow from that."""
 
     rows: Mapping[ResultRow, int]
     net: Sequence[tuple[ResultRow, int]] | None

@@ -1,4 +1,4 @@
-"""What stands in a partition of `notifications`: of each query the last seq and gen, and the state that clients have."""
+"""What stands in a partition of `notifications`: the last seq and gen of each query, and its state."""
 
 from msgspec import Struct
 

@@ -33,10 +33,10 @@ SELECT t.oid::pg_catalog.int8, t.typbasetype::pg_catalog.int8,
        CASE WHEN t.typsubscript = 'pg_catalog.array_subscript_handler'::pg_catalog.regproc
             THEN t.typelem ELSE 0 END::pg_catalog.int8,
        e.typdelim::pg_catalog.text,
-       ARRAY(SELECT a.attname::pg_catalog.text FROM pg_catalog.pg_attribute a
-             WHERE a.attrelid = t.typrelid AND t.typtype = 'c' AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
-       ARRAY(SELECT a.atttypid::pg_catalog.int8 FROM pg_catalog.pg_attribute a
-             WHERE a.attrelid = t.typrelid AND t.typtype = 'c' AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum)
+       ARRAY(SELECT a.attname::pg_catalog.text FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.typrelid
+             AND t.typtype = 'c' AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum),
+       ARRAY(SELECT a.atttypid::pg_catalog.int8 FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.typrelid
+             AND t.typtype = 'c' AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum)
 FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem WHERE t.oid IN (SELECT oid FROM named)
 """
 
