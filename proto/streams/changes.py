@@ -91,7 +91,7 @@ class SchemaChanged(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Registered(Struct, frozen=True, kw_only=True, tag=True):
-    """A query of the NOTIFY door was registered, or its registration ended: the JSON that pgr.subscribe wrote."""
+    """A registration of the NOTIFY door: the JSON that pgr.subscribe or pgr.unsubscribe wrote."""
 
     commit_lsn: Lsn
     description: bytes
@@ -132,18 +132,8 @@ class HistoryBegan(Struct, frozen=True, kw_only=True, tag=True):
     database: str
 
 
-ChangeEvent: TypeAlias = (
-    RowChanged
-    | Truncated
-    | ChangeUnwritable
-    | SchemaSeen
-    | SchemaChanged
-    | Registered
-    | BarrierPassed
-    | Committed
-    | Idle
-    | HistoryBegan
-)
+TableEvent: TypeAlias = RowChanged | Truncated | ChangeUnwritable | SchemaSeen | SchemaChanged
+ChangeEvent: TypeAlias = TableEvent | Registered | BarrierPassed | Committed | Idle | HistoryBegan
 
 
 class GapInChanges(Exception):

@@ -32,10 +32,11 @@ from services.recompute.flow.tables.table_set import TableSet
 from services.recompute.flow.worker import Worker
 from services.recompute.inbound.changes import CommitLog
 from services.recompute.inbound.queries import Queries
+from services.recompute.inbound.result_requests import ResultRequests
 from services.recompute.metrics import Metrics
 from services.recompute.outbound.deltas import Deltas
 from services.recompute.outbound.emitted_checkpoints import EmittedCheckpoints
-from services.recompute.outbound.notifications import Notifications, ResultRequests
+from services.recompute.outbound.notifications import Notifications
 from services.recompute.outbound.postgres.catalog import CatalogReader
 from services.recompute.outbound.postgres.registrations import Registrations
 from services.recompute.outbound.postgres.source import Source

@@ -69,13 +69,16 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 declare
     drawn bigint := _tidewire.next_gen(query_id);
+    acted text;
 begin
     delete from _tidewire.registrations r
-    where r.query_id = unregister.query_id and (unregister.gen is null or r.gen = unregister.gen);
+    where r.query_id = unregister.query_id and (unregister.gen is null or r.gen = unregister.gen)
+    returning r.role into acted;
     if not found then
         return false;
     end if;
-    perform _tidewire.write_mark('registration', jsonb_build_object('query_id', query_id, 'gen', drawn)::text);
+    perform _tidewire.write_mark('registration', jsonb_build_object(
+        'query_id', query_id, 'gen', drawn, 'role', acted)::text);
     return true;
 end $$;
 

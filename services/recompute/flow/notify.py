@@ -22,7 +22,8 @@ from services.recompute.core.result import State, columns_key
 from services.recompute.flow.live_queries import LiveQueries
 from services.recompute.flow.plan_results import MISSING, PlanResults
 from services.recompute.inbound.changes import Commit
-from services.recompute.outbound.notifications import Notifications, ResultRequests
+from services.recompute.inbound.result_requests import ResultRequests
+from services.recompute.outbound.notifications import Notifications
 from services.recompute.outbound.postgres.registrations import TROUBLE, Known, Registrations
 
 # How often the table of registrations is read beside the log: the door's settings are in no log.

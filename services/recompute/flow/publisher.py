@@ -35,9 +35,16 @@ class Publisher:
         self.answered = Answered()
         # Called with each query whose result was told.
         self.on_result: Callable[[LiveQuery], None] = lambda live: None
-        # Called with each query that was evaluated and the deltas that came of it, also none; and with one that failed.
-        self.on_evaluated: Callable[[LiveQuery, Sequence[Delta]], None] = lambda live, deltas: None
-        self.on_failed: Callable[[LiveQuery, Failure], None] = lambda live, failure: None
+        self._on_evaluated: Callable[[LiveQuery, Sequence[Delta]], None] = lambda live, deltas: None
+        self._on_failed: Callable[[LiveQuery, Failure], None] = lambda live, failure: None
+
+    def tell_of_evaluations(
+        self,
+        on_evaluated: Callable[[LiveQuery, Sequence[Delta]], None],
+        on_failed: Callable[[LiveQuery, Failure], None],
+    ) -> None:
+        """Call these with each query that was evaluated and the deltas that came of it, also none, or that failed."""
+        self._on_evaluated, self._on_failed = on_evaluated, on_failed
 
     def publish(self, live: LiveQuery, deltas: Iterable[Delta]) -> bool:
         """Write the deltas of a query; false if they cannot be written: then an error is published instead."""
@@ -50,7 +57,7 @@ class Publisher:
             self._unsent(live, error)
             return False
         self._metrics.deltas.inc(written)
-        self.on_evaluated(live, made)
+        self._on_evaluated(live, made)
         if written:
             self.on_result(live)
         return True
@@ -69,7 +76,7 @@ class Publisher:
         """The query has no result for now; those who had one learn why, once. `at`: the data that it fails on."""
         if not live.fail(failure, at):
             return
-        self.on_failed(live, failure)
+        self._on_failed(live, failure)
         if live.told is not None:
             error = self._error(live, failure, at or self._commit_log.position)
             self._metrics.deltas.inc(self._deltas.append([error]))

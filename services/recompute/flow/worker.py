@@ -87,8 +87,8 @@ class Worker:
             clock=clock,
         )
         notify.attach(live, self._plan_results, is_current=self._is_current, keep_whole=deltas.append)
-        publisher.on_evaluated, publisher.on_failed = notify.evaluated, notify.failed
-        self._commits.on_commit = notify.commit
+        publisher.tell_of_evaluations(notify.evaluated, notify.failed)
+        self._commits.tell_of_commits(notify.commit)
         self._rights_check = RightsCheck(planner, live, self._plan_results, recheck_s=recheck_s, clock=clock)
 
     def turn(self) -> None:

@@ -5,11 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from proto.streams.fencing import Writer as Identity
 from proto.tidewire.v1.notifications_pb2 import Notification, NotificationFence, NotificationRecord, ResultPart
-from proto.tidewire.v1.result_requests_pb2 import ResultRequest
-from proto.topics import NOTIFICATIONS, RESULT_REQUESTS
+from proto.topics import NOTIFICATIONS
 from services.chassis.kafka import Kafka, Writer
 from services.chassis.kafka.partitions import PartitionsReader
-from services.chassis.seal import Seal
 from services.recompute.core.notify.registration import partition_of_name
 from services.recompute.core.notify.tails import PartitionTail
 
@@ -90,22 +88,6 @@ class Notifications:
         while len(offsets) < len(partitions):
             self._writer.flush(FENCE_WAIT_S)
         return offsets
-
-
-class ResultRequests:
-    """What gateways ask for from now on: a request from before was made of another worker, and comes again."""
-
-    def __init__(self, kafka: Kafka, seal: Seal) -> None:
-        self._seal = seal
-        self._reader = PartitionsReader(kafka, RESULT_REQUESTS.name, client_id=CLIENT_ID)
-        self._reader.add({0: self._reader.low_and_high(0)[1]})
-
-    def read(self) -> list[ResultRequest]:
-        values = (message.value() or b"" for message in self._reader.read(0))
-        return [RESULT_REQUESTS.decode(value) for value in values if self._seal.holds(RESULT_REQUESTS, value)]
-
-    def close(self) -> None:
-        self._reader.close()
 
 
 def _pieces(rows: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
