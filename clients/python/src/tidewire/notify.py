@@ -59,10 +59,7 @@ class NotifyRows:
         self.gen, self.seq = found["gen"], found["seq"]
         self._rows = {_key(row): row for row in found["rows"]}
         waited, self._waiting = self._waiting or [], None
-        for told in waited:
-            if not self._apply(told):
-                return True
-        return False
+        return any(not self._apply(told) for told in waited)
 
     def _apply(self, told: Mapping[str, Any]) -> bool:
         """Whether the message was one that follows from what is held."""
