@@ -11,7 +11,9 @@ from proto.tidewire.v1.commands_pb2 import Command
 from proto.tidewire.v1.cursors_pb2 import CursorRecord
 from proto.tidewire.v1.deliveries_pb2 import Delivery
 from proto.tidewire.v1.deltas_pb2 import DeltaRecord
+from proto.tidewire.v1.notifications_pb2 import NotificationRecord
 from proto.tidewire.v1.queries_pb2 import Query
+from proto.tidewire.v1.result_requests_pb2 import ResultRequest
 from proto.tidewire.v1.status_pb2 import Status
 from proto.tidewire.v1.subscriptions_pb2 import SubscriptionRecord
 from proto.tidewire.v1.topic_states_pb2 import TopicStateRecord
@@ -101,6 +103,24 @@ CURSORS = Topic(
     partitions=1,  # one order, by which a gateway sees what another wrote last
     config={"cleanup.policy": "compact"},
 )
+NOTIFICATIONS = Topic(
+    name="notifications",
+    record=NotificationRecord,
+    key="query id of the user",
+    written_by="recompute",
+    read_by=("gateway",),
+    partitions=8,  # as `deltas`: who owns a query there writes it here
+    config={"cleanup.policy": "compact", "min.compaction.lag.ms": str(60 * MINUTE_MS)},
+)
+RESULT_REQUESTS = Topic(
+    name="result_requests",
+    record=ResultRequest,
+    key="none",
+    written_by="gateway",
+    read_by=("recompute",),
+    partitions=1,
+    config={"cleanup.policy": "delete", "retention.ms": str(10 * MINUTE_MS)},
+)
 TOPIC_STATES = Topic(
     name="topic_states",
     record=TopicStateRecord,
@@ -111,7 +131,18 @@ TOPIC_STATES = Topic(
     config={"cleanup.policy": "compact"},
 )
 
-FLOW = (CHANGES, COMMANDS, SUBSCRIPTIONS, QUERIES, DELTAS, DELIVERIES, CURSORS, TOPIC_STATES)
+FLOW = (
+    CHANGES,
+    COMMANDS,
+    SUBSCRIPTIONS,
+    QUERIES,
+    DELTAS,
+    DELIVERIES,
+    CURSORS,
+    NOTIFICATIONS,
+    RESULT_REQUESTS,
+    TOPIC_STATES,
+)
 
 # Beside the road of a commit: written by every service, and nothing is decided by it.
 STATUS = Topic(
@@ -128,4 +159,4 @@ STATUS = Topic(
 def flow_lines() -> Iterator[str]:
     """The topology as text, one topic a line: what README shows and `make flow` prints."""
     for topic in FLOW:
-        yield f"{topic.written_by:<10} == {topic.name:<13} ==> {', '.join(topic.read_by)}"
+        yield f"{topic.written_by:<10} == {topic.name:<15} ==> {', '.join(topic.read_by)}"

@@ -30,9 +30,10 @@ class Sign(IntEnum):
     COPY_BEGINS = 4
     FAILURE = 5
     COPY_BOTH = 6
-    COMPLETION = 7  # noted only where somebody has a use for it
+    COMPLETION = 7  # noted only where somebody has a use for its tag
     KEY = 8
     NOTICE = 9  # looked at only where a statement of ours was sent
+    NOTIFICATION = 10  # taken: whose channel it is decides whether it goes on
 
 
 def _table(meanings: Mapping[Act, bytes] | Mapping[Sign, bytes]) -> bytes:
@@ -63,7 +64,8 @@ _PLAIN = {
     Sign.COPY_BOTH: b"W",
     Sign.FAILURE: b"E",
     Sign.KEY: b"K",
+    Sign.COMPLETION: b"C",
+    Sign.NOTIFICATION: b"A",
 }
 SIGNS = _table(_PLAIN)
-SIGNS_AND_COMPLETIONS = _table(_PLAIN | {Sign.COMPLETION: b"C"})
-SIGNS_WITH_TOPICS = _table(_PLAIN | {Sign.COMPLETION: b"C", Sign.NOTICE: b"N"})
+SIGNS_WITH_TOPICS = _table(_PLAIN | {Sign.NOTICE: b"N"})

@@ -6,7 +6,7 @@ from proto.pgwire.cursor import Cursor
 from proto.pgwire.framing import Frame, encode_frame
 
 AUTHENTICATION, PARAMETER_STATUS, ERROR_RESPONSE, DATA_ROW, READY_FOR_QUERY, COMMAND_COMPLETE = b"RSEDZC"
-BACKEND_KEY = ord("K")
+BACKEND_KEY, NOTIFICATION = b"KA"
 PARSE, BIND, EXECUTE, CLOSE, SYNC = b"PBECS"
 
 # AuthenticationOk, and the kinds of proof that PostgreSQL asks a client for: section 54.7 of its manual.
@@ -18,6 +18,8 @@ FORBIDDEN = {GSS: "GSSAPI", 8: "GSSAPI", SSPI: "SSPI", 2: "Kerberos"}
 DISCARDED_ALL = b"DISCARD ALL\0"
 # Of SET and RESET of anything, the role included.
 SETTING_CHANGED = frozenset((b"SET\0", b"RESET\0"))
+# What a session listens to may be another behind these.
+LISTENING_CHANGED = frozenset((b"LISTEN\0", b"UNLISTEN\0", DISCARDED_ALL))
 _INT16 = Packed("!h")
 
 
@@ -81,3 +83,13 @@ def encode_question(statements: tuple[str, ...], name: str, leftover: str = "") 
             encode_frame(CLOSE, b"S" + ours),
         ]
     return b"".join(parts) + encode_frame(SYNC, b"")
+
+
+def notified_channel(notification: Frame) -> bytes:
+    """The channel of a NotificationResponse: it stands behind the notifier's process id."""
+    return notification.body[4:].partition(b"\0")[0]
+
+
+def encode_notification(channel: str, payload: bytes) -> bytes:
+    """A NotificationResponse of nobody's process."""
+    return encode_frame(NOTIFICATION, bytes(4) + channel.encode() + b"\0" + payload + b"\0")

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from proto.pgwire import backend, topic_statements
-from proto.pgwire.acts import LOGGED_IN, LOGGING_IN, SIGNS, SIGNS_AND_COMPLETIONS, SIGNS_WITH_TOPICS, Act, Sign
+from proto.pgwire.acts import LOGGED_IN, LOGGING_IN, SIGNS, SIGNS_WITH_TOPICS, Act, Sign
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.framing import HEADER_BYTES, Frame, impossible_length
 from proto.pgwire.owed import Owed
@@ -37,8 +37,9 @@ _ENDS_COPY, _STATES = int(Act.ENDS_COPY), int(Act.STATES)
 _AUTHENTICATION, _READY, _COPY_BEGINS = int(Sign.AUTHENTICATION), int(Sign.READY), int(Sign.COPY_BEGINS)
 _COMPLETION, _FAILURE = int(Sign.COMPLETION), int(Sign.FAILURE)
 # Signs whose message must be whole to be understood.
-_WHOLE = frozenset((_AUTHENTICATION, int(Sign.PARAMETER), _READY, _COMPLETION, int(Sign.KEY)))
-_NOTED_TAGS = backend.SETTING_CHANGED | {backend.DISCARDED_ALL}
+_WHOLE = frozenset((_AUTHENTICATION, int(Sign.PARAMETER), _READY, _COMPLETION, int(Sign.KEY), int(Sign.NOTIFICATION)))
+_TAKEN_KINDS = frozenset((backend.AUTHENTICATION, backend.NOTIFICATION))
+_NOTED_TAGS = backend.SETTING_CHANGED | backend.LISTENING_CHANGED
 # What PostgreSQL may say at any time, and what ends the session: never an answer to our own question.
 _UNASKED = frozenset(b"ANS")
 # What an answer to a statement of ours is edited in.
@@ -96,10 +97,10 @@ class Conversation:
         # What PostgreSQL is sent instead of a topic statement.
         self._rewrite = rewrite
         self._topic_answers: topic_statements.TopicAnswers | None = None
-        self._noting_resets = False
         # The transaction status that PostgreSQL told last: I idle, T in a transaction, E in a failed one.
         self.status = b""
         self._acts, self._signs = LOGGING_IN, SIGNS
+        self._tags = backend.LISTENING_CHANGED
         self._owed = Owed()
         self._client_rest, self._client_passing = _Rest(), 0
         self._server_rest, self._server_passing = _Rest(), 0
@@ -148,10 +149,8 @@ class Conversation:
         self._owed.leaves()
 
     def note_resets(self) -> None:
-        """From now on DISCARD ALL, SET and RESET are told, by a frame of their CommandComplete."""
-        self._noting_resets = True
-        if self._topic_answers is None:
-            self._signs = SIGNS_AND_COMPLETIONS
+        """From now on SET and RESET are told too, by a frame of their CommandComplete."""
+        self._tags = _NOTED_TAGS
 
     def ask(self, statements: tuple[str, ...], name: str) -> bytes:
         """A question of our own, to be sent to PostgreSQL now; its Answer comes out of `from_server`.
@@ -270,7 +269,7 @@ class Conversation:
                 if at > begin:
                     pieces.append(data[begin:at])
                 begin, self._refused, self._dropping = following, True, following > end
-            elif sign == _AUTHENTICATION:
+            elif sign == _AUTHENTICATION or kind == backend.NOTIFICATION:
                 raise impossible_length(kind, length)
             elif sign in _WHOLE:
                 pieces.append(Frame(kind, b""))  # too long to be read: its name is not known
@@ -292,9 +291,9 @@ class Conversation:
         """Take a whole message in; True if everything up to its end is in the pieces, or is nobody's."""
         begin, at, following = place
         kind, body = data[at], data[at + HEADER_BYTES : following]
-        if kind == backend.COMMAND_COMPLETE and not ours and body not in _NOTED_TAGS:
+        if kind == backend.COMMAND_COMPLETE and not ours and body not in self._tags:
             return False
-        taken = ours or kind == backend.AUTHENTICATION
+        taken = ours or kind in _TAKEN_KINDS
         until = at if taken else following
         if until > begin:
             pieces.append(data[begin:until])
@@ -327,8 +326,8 @@ class Conversation:
             self._told(_FAILURE)
         edited = answers.edited(kind, data[at + HEADER_BYTES : following])
         if edited is None:
-            is_noted = kind == backend.COMMAND_COMPLETE and self._noting_resets
-            return following if is_noted and self._note(pieces, data, place, False) else begin
+            is_tag = kind == backend.COMMAND_COMPLETE
+            return following if is_tag and self._note(pieces, data, place, False) else begin
         if at > begin:
             pieces.append(data[begin:at])
         if edited:

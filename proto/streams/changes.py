@@ -30,7 +30,8 @@ from proto.tidewire.v1.changes_pb2 import ChangesRecord, Fragment, HistoryBegin,
 
 DDL_PREFIX = "tidewire.ddl"
 BARRIER_PREFIX = "tidewire.barrier"
-KNOWN_PREFIXES = frozenset({DDL_PREFIX, BARRIER_PREFIX}) | TOPIC_MARKS.keys()
+REGISTRATION_PREFIX = "tidewire.registration"
+KNOWN_PREFIXES = frozenset({DDL_PREFIX, BARRIER_PREFIX, REGISTRATION_PREFIX}) | TOPIC_MARKS.keys()
 OPERATIONS = {"I": "insert", "U": "update", "D": "delete"}
 
 _LENGTH = Packed("!I")
@@ -90,6 +91,13 @@ class SchemaChanged(Struct, frozen=True, kw_only=True, tag=True):
     description: bytes
 
 
+class Registered(Struct, frozen=True, kw_only=True, tag=True):
+    """A registration of the NOTIFY door: the JSON that pgr.subscribe or pgr.unsubscribe wrote."""
+
+    commit_lsn: Lsn
+    description: bytes
+
+
 class BarrierPassed(Struct, frozen=True, kw_only=True, tag=True):
     commit_lsn: Lsn
     barrier_id: str
@@ -125,18 +133,8 @@ class HistoryBegan(Struct, frozen=True, kw_only=True, tag=True):
     database: str
 
 
-ChangeEvent: TypeAlias = (
-    RowChanged
-    | Truncated
-    | ChangeUnwritable
-    | SchemaSeen
-    | SchemaChanged
-    | BarrierPassed
-    | TopicMark
-    | Committed
-    | Idle
-    | HistoryBegan
-)
+TableEvent: TypeAlias = RowChanged | Truncated | ChangeUnwritable | SchemaSeen | SchemaChanged
+ChangeEvent: TypeAlias = TableEvent | Registered | TopicMark | BarrierPassed | Committed | Idle | HistoryBegan
 
 
 class GapInChanges(Exception):
@@ -297,7 +295,7 @@ class ChangesReader:
                     yield from self._schema_of(event)
                     yield event
                     self._open = OpenTransaction(begin, ordinal + 1)
-                if not isinstance(event, SchemaChanged | BarrierPassed):
+                if not isinstance(event, SchemaChanged | Registered | BarrierPassed):
                     seq = self._count(seq)
                 ordinal += 1
 
@@ -348,6 +346,8 @@ class ChangesReader:
                     yield BarrierPassed(commit_lsn=lsn, barrier_id=content.decode("utf-8", "surrogateescape"))
                 elif prefix in TOPIC_MARKS:
                     yield TOPIC_MARKS[prefix](commit_lsn=lsn, ordinal=ordinal, content=content)
+                elif prefix == REGISTRATION_PREFIX:
+                    yield Registered(commit_lsn=lsn, description=content)
                 else:
                     yield SchemaChanged(commit_lsn=lsn, ordinal=ordinal, xid=xid, description=content)
             case Truncate():

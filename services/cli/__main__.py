@@ -16,7 +16,7 @@ from services.chassis.kafka import Kafka
 from services.chassis.postgres import Postgres
 from services.chassis.run import exit_code
 from services.chassis.settings import BadSetting, load
-from services.cli import cdc, check, doctor, install, tail, topics, uninstall, watch
+from services.cli import cdc, check, doctor, install, notify, tail, topics, uninstall, watch
 from services.retention import __main__ as retention
 from services.retention.settings import Settings as RetentionSettings
 
@@ -98,6 +98,12 @@ def _parser() -> argparse.ArgumentParser:
     cdc_tail.add_argument("--events", type=int, metavar="N", help="exit after so many")
     cdc_tail.add_argument("--json", action="store_true", help="each event as the door gives it")
     cdc_tail.set_defaults(run=_cdc_tail)
+    notify_parser = commands.add_parser("notify", help="the NOTIFY door")
+    notify_commands = notify_parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    notify_tail = notify_commands.add_parser("tail", help="print the messages of a registered query")
+    notify_tail.add_argument("query_id", help="as it was given to pgr.subscribe")
+    notify_tail.add_argument("--messages", type=int, metavar="N", help="exit after so many, the welcome counted")
+    notify_tail.set_defaults(run=_notify_tail)
 
     explain_parser = commands.add_parser("explain", help="say how a query would be kept, and why not more cheaply")
     explain_parser.add_argument("sql", metavar="SELECT", help="the query; $1 … are given by --param")
@@ -221,6 +227,13 @@ def _cdc_tail(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     door = Cdc(url, token=token)
     wanted = arguments.events
     return cdc.run(door, str(database), arguments.table, sub_id=arguments.sub, most=wanted, as_json=arguments.json)
+
+
+def _notify_tail(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    url, token = environ.get(GATEWAY_URL), environ.get(GATEWAY_TOKEN)
+    if not url or not token:
+        raise BadSetting(f"no gateway is known: set {GATEWAY_URL} and {GATEWAY_TOKEN}, or run `make up` first")
+    return notify.tail(url, arguments.query_id, token, limit=arguments.messages)
 
 
 def _explain(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:

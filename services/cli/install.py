@@ -13,6 +13,8 @@ from services.chassis.postgres import Postgres, connect
 
 # Functions that a version of Tidewire may lack are left out.
 _BARRIER = "_tidewire.barrier(text)"
+# Of the NOTIFY door.
+_REGISTRATIONS = ("_tidewire.registered(text)", "_tidewire.reactive_setting(text, text)")
 _ENTRANCE = (
     "_tidewire.admit(int,text,text,boolean)",
     "_tidewire.runner_login(text,text)",
@@ -30,8 +32,14 @@ class Duty(Enum):
 
 FUNCTIONS = {
     Duty.CAPTURE: ("_tidewire.waiting()", "_tidewire.adopt(oid)", _BARRIER),
-    Duty.RECOMPUTE: (_BARRIER, *_ENTRANCE, "_tidewire.bury_change(text,int,bigint,text,bytea)"),
-    Duty.GATEWAY: (_BARRIER, *_ENTRANCE, "_tidewire.topic_mirror(jsonb)"),
+    Duty.RECOMPUTE: (
+        _BARRIER,
+        *_REGISTRATIONS,
+        "_tidewire.unregister(text, bigint)",
+        *_ENTRANCE,
+        "_tidewire.bury_change(text,int,bigint,text,bytea)",
+    ),
+    Duty.GATEWAY: (_BARRIER, *_REGISTRATIONS, *_ENTRANCE, "_tidewire.topic_mirror(jsonb)"),
 }
 STATEMENTS = {
     Duty.CAPTURE: (

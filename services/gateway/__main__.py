@@ -19,6 +19,7 @@ from services.gateway.core.failed_logins import FailedLogins
 from services.gateway.flow.admin import Admin
 from services.gateway.flow.cdc.parts import CdcParts
 from services.gateway.flow.deliver import Delivery
+from services.gateway.flow.notify.parts import NotifyParts
 from services.gateway.flow.subscribe import Subscribe
 from services.gateway.flow.topics.parts import TopicsParts
 from services.gateway.inbound.certificate import certificate_of
@@ -79,6 +80,7 @@ async def _serve(
         metrics=metrics,
         login_limit=own.login_limit,
     )
+    notify = NotifyParts(settings, roles, gateway_id=gateway_id, log=log)
     port = PgPort(
         own,
         upstream_of(settings.postgres.dsn),
@@ -90,6 +92,7 @@ async def _serve(
             limits=own.subscribe_limits,
             on_refused=metrics.refused.inc,
         ),
+        notify=notify.hub,
         traffic=traffic,
         log=log,
     )
@@ -105,7 +108,7 @@ async def _serve(
         tables=AdminTables(settings.postgres),
         deliveries_behind=lambda: deliveries.behind,
     )
-    doors = (*cdc.doors, *topics.doors, AdminDoor(admin))
+    doors = (*cdc.doors, *topics.doors, *notify.doors, AdminDoor(admin))
     http = build_http_port(own, logins, role_catalog, registry, progress.part("HTTP port"), log, doors)
     status = StatusWriter(settings.kafka, "gateway", registry, progress).start()
     try:
@@ -115,6 +118,7 @@ async def _serve(
             cdc=cdc.run(progress.part("CDC door")),
             admin=admin.run(),
             topics=topics.run(),
+            notify=notify.run(progress.part("NOTIFY door")),
             deliveries=delivery.follow(deliveries, progress),
             leases=delivery.keep(),
             partition=leases.keep(),
@@ -124,6 +128,7 @@ async def _serve(
         admin.close()
         await cdc.close()
         await topics.close()
+        notify.close()
         logins.close()
         role_catalog.close()
         roles.close()

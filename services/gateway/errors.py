@@ -138,3 +138,7 @@ class TopicRefused(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind, self.message = kind, message
+
+
+class RegistrationsUnknown(Exception):
+    """PostgreSQL does not tell what is registered at the NOTIFY door."""

@@ -17,6 +17,7 @@ from services.gateway.core.delivery.subscriptions import DeliveryLimits
 from services.gateway.core.encoders.partial_rows import PartialRowRule
 from services.gateway.core.failed_logins import LoginLimits
 from services.gateway.core.http_identity import ClaimNames
+from services.gateway.core.notify.sockets import SocketLimits
 from services.gateway.core.same_site import SiteRules
 
 LEAST_SECRET_BYTES = 32
@@ -241,6 +242,25 @@ class Topics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("visibility_timeout_secs must be greater than 0")
 
 
+class Notify(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The [notify] section: the NOTIFY door."""
+
+    # Members of this database role get every message of the channel that they LISTEN to; others those of queries that
+    # run as a role that they may be.
+    reader_role: str = "tidewire_notify_reader"
+    # WebSockets that this gateway has at most.
+    sockets: int = 20_000
+    # What may wait for one WebSocket that does not read: messages, and bytes.
+    socket_messages: int = 256
+    socket_bytes: int = 1024 * 1024
+    # How long a request for a whole result waits for it.
+    result_wait_s: float = 10.0
+
+    @property
+    def socket_limits(self) -> SocketLimits:
+        return SocketLimits(self.socket_messages, self.socket_bytes)
+
+
 class SelectiveUpdates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The [subscriptions.selective_updates] section (V51): when a changed row is sent in part."""
 
@@ -277,6 +297,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     subscriptions: Subscriptions = Subscriptions()
     cdc: Cdc = Cdc()
     topics: Topics = Topics()
+    notify: Notify = Notify()
     redis: Redis | None = None
     http: Http = Http()
 

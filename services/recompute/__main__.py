@@ -22,6 +22,7 @@ from services.chassis.run import Stop, end_at_once, entry
 from services.chassis.status import StatusWriter
 from services.recompute.flow.failures import Failures
 from services.recompute.flow.judge import Judge
+from services.recompute.flow.notify import NotifyQueries
 from services.recompute.flow.own_barriers import OwnBarriers
 from services.recompute.flow.planner import Planner
 from services.recompute.flow.publisher import Publisher
@@ -33,10 +34,13 @@ from services.recompute.flow.tables.table_set import TableSet
 from services.recompute.flow.worker import Worker
 from services.recompute.inbound.changes import CommitLog
 from services.recompute.inbound.queries import Queries
+from services.recompute.inbound.result_requests import ResultRequests
 from services.recompute.metrics import Metrics
 from services.recompute.outbound.deltas import Deltas
 from services.recompute.outbound.emitted_checkpoints import EmittedCheckpoints
+from services.recompute.outbound.notifications import Notifications
 from services.recompute.outbound.postgres.catalog import CatalogReader
+from services.recompute.outbound.postgres.registrations import Registrations
 from services.recompute.outbound.postgres.source import Source
 from services.recompute.outbound.spark.deadlines import Deadlines
 from services.recompute.outbound.spark.evaluation import Evaluation
@@ -95,7 +99,13 @@ def main(settings: Settings) -> None:
         while_waiting=progress.beat,
     )
     metrics, report = Metrics(registry), StatusReport()
-    worker = _worker(settings, folder, spark, commit_log, queries, deltas, metrics, log)
+    notifications = Notifications(
+        settings.kafka, worker_id=own.worker_id or socket.gethostname(), while_waiting=progress.beat
+    )
+    notify = NotifyQueries(
+        Registrations(settings.postgres), notifications, ResultRequests(settings.kafka, settings.seal), log
+    )
+    worker = _worker(settings, folder, spark, commit_log, queries, deltas, notify, metrics, log)
     status = StatusWriter(settings.kafka, "recompute", registry, progress, add=report.add).start()
     progress.not_ready("waiting for partitions")
     while not stop.requested:
@@ -111,6 +121,7 @@ def main(settings: Settings) -> None:
         _show(progress, queries, deltas, standby=own.standby)
     status.close()
     deltas.flush(LAST_FLUSH_S)
+    notifications.flush(LAST_FLUSH_S)
     worker.close()
     queries.close()
     follower.close()
@@ -125,6 +136,7 @@ def _worker(
     commit_log: CommitLog,
     queries: Queries,
     deltas: Deltas,
+    notify: NotifyQueries,
     metrics: Metrics,
     log: FilteringBoundLogger,
 ) -> Worker:
@@ -163,6 +175,7 @@ def _worker(
         source_runs=source_runs,
         publisher=publisher,
         judge=judge,
+        notify=notify,
         under_way=under_way,
         failures=failures,
         metrics=metrics,

@@ -23,18 +23,21 @@ REQUIREMENTS = (
     "V18", "V19", "V20", "V21", "V22", "V23", "V24", "V25", "V26", "V27", "V28", "V29", "V30", "V31", "V32", "V33",
     "V34", "V35", "V36", "V37", "V38", "V39", "V40", "V41", "V42", "V43", "V44", "V45", "V46", "V47", "V48", "V49",
     "V50", "V51", "V52", "V53", "V54", "V55", "V56", "V57", "V58", "V59", "V60", "V61", "V62",
+    "P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P14", "P15", "P16", "P17",
+    "P18", "P19", "P20", "P21", "P22", "P23", "P24", "P25", "P26", "P27", "P28", "P29", "P30", "P31", "P32", "P33",
+    "P34", "P35", "P36",
     "S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8", "S9", "S10", "S11", "S12", "S13", "S14", "S15", "S16", "S17",
     "S18", "S19", "S20", "S21", "S22", "S23", "S24", "S25", "S26", "S27", "S28", "S29", "S30", "S31", "S32", "S33",
     "S34", "S35", "S36", "S37", "S38", "S39", "S40", "S41", "S42", "S43", "S44",
 )
 # fmt: on
-_RANGE = re.compile(r"[VS]\d+\s*[–-]\s*[VS]?\d+")
-_NUMBER = re.compile(r"\b[VS]\d+\b")
+_RANGE = re.compile(r"[VPS]\d+\s*[–-]\s*[VPS]?\d+")
+_NUMBER = re.compile(r"\b[VPS]\d+\b")
 _SPECIFIED = re.compile(r"^- \*\*([VPSK]R?\d+)\*\* ", re.MULTILINE)
 _DECIDED = re.compile(r"^(\d+)\. \*\*", re.MULTILINE)
 _CITED = re.compile(r"\b[VPSK]R?[1-9]\d*\b")
 _CITED_DECISIONS = re.compile(r"\b[Dd]ecisions? (\d+(?:(?:, | and |–)\d+)*)")
-_IN_NAME = re.compile(r"(?<=_)[vs]\d+(?=_)")
+_IN_NAME = re.compile(r"(?<=_)[vps]\d+(?=_)")
 
 
 def sources():

@@ -17,7 +17,7 @@ from proto.pgoutput.messages import (
     Update,
 )
 from proto.positions import Lsn, Seq
-from proto.streams.changes import BARRIER_PREFIX, DDL_PREFIX
+from proto.streams.changes import BARRIER_PREFIX, DDL_PREFIX, REGISTRATION_PREFIX
 from proto.streams.topic_marks import ACTOR_PREFIX, TOPICS_PREFIX, TRUNCATED_PREFIX
 from proto.tidewire.v1.changes_pb2 import Segment
 
@@ -26,6 +26,7 @@ OWN_SCHEMA, MARKS = "_tidewire", "marks"
 PREFIXES = {
     b"ddl": DDL_PREFIX,
     b"barrier": BARRIER_PREFIX,
+    b"registration": REGISTRATION_PREFIX,
     b"topics": TOPICS_PREFIX,
     b"truncated": TRUNCATED_PREFIX,
 }

@@ -20,6 +20,7 @@ from psycopg.errors import (
     UniqueViolation,
 )
 
+from services.capture.outbound import notify_schema
 from services.capture.outbound.watch_errors import (
     MissingPrivilege,
     TablesBusy,
@@ -54,6 +55,7 @@ _SCRIPTS = (
     "marks.sql",
     "adoption.sql",
     "triggers.sql",
+    "registrations.sql",
     "topics.sql",
     "topic_statements.sql",
     "topic_sources.sql",
@@ -195,7 +197,7 @@ def _run_scripts(connection: Connection) -> bool:
         f"create view _tidewire.coverage as {tables_query()}",
         *map(_script, _SCRIPTS),
     ]
-    stamp = "Tidewire " + hashlib.sha256("".join(scripts).encode()).hexdigest()[:16]
+    stamp = "Tidewire " + hashlib.sha256("".join([*scripts, notify_schema.script()]).encode()).hexdigest()[:16]
     (found,) = one(connection, "select obj_description(to_regnamespace('_tidewire'), 'pg_namespace')")
     if found == stamp:
         return False
@@ -203,6 +205,7 @@ def _run_scripts(connection: Connection) -> bool:
     _switch_event_triggers(connection, "disable")
     for script in scripts:
         connection.execute(script.encode())
+    notify_schema.install(connection)
     connection.execute(sql.SQL("comment on schema _tidewire is {}").format(sql.Literal(stamp)))
     _switch_event_triggers(connection, "enable always")
     return found is not None

@@ -7,6 +7,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.errors import LockNotAvailable, ObjectInUse, UndefinedObject
 
+from services.capture.outbound import notify_schema
 from services.capture.outbound.watch import EVENT_TRIGGERS, INSTALL_LOCK, Connection, one, publications
 from services.capture.outbound.watch_errors import SlotNotDropped, TablesBusy
 from services.chassis.backoff import Backoff
@@ -55,6 +56,13 @@ def _undone(connection: Connection, guard: Connection, slot: str, give_up_after_
         _patiently(connection, command, f"publication {name}", give_up_after_s)
         done.append(f"dropped publication {name}")
     done += _restore_identities(connection, give_up_after_s)
+    if _exists(
+        connection, "select where obj_description(to_regnamespace('pgr'), 'pg_namespace') = %s", notify_schema.OURS
+    ):
+        _patiently(guard, sql.SQL("drop schema if exists pgr cascade"), "schema pgr", give_up_after_s)
+        for name in notify_schema.SETTINGS:
+            _reset_setting(connection, name)
+        done.append("dropped schema pgr")
     if _exists(connection, "select from pg_namespace where nspname = %s", "_tidewire"):
         _patiently(guard, sql.SQL("drop schema if exists _tidewire cascade"), "schema _tidewire", give_up_after_s)
         done.append("dropped schema _tidewire")
@@ -78,6 +86,14 @@ def _drop_topics(guard: Connection, give_up_after_s: float) -> Iterator[str]:
     if _exists(guard, _OUR_SYSTEM, "system"):
         _patiently(guard, sql.SQL("drop schema if exists system"), "schema system", give_up_after_s)
         yield "dropped schema system"
+
+
+def _reset_setting(connection: Connection, name: str) -> None:
+    connection.execute(
+        sql.SQL("alter database {} reset {}").format(
+            sql.Identifier(connection.info.dbname), sql.Identifier("pg_reactive", name)
+        )
+    )
 
 
 def _drop_slot(connection: Connection, slot: str, give_up_after_s: float) -> Iterator[str]:

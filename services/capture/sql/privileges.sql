@@ -9,7 +9,8 @@ begin
     for given in
         select distinct c.oid::regclass as name, a.grantee
         from pg_class c cross join aclexplode(c.relacl) a
-        where c.oid in ('_tidewire.marks'::regclass, '_tidewire.pools'::regclass, '_tidewire.aside'::regclass)
+        where c.oid in ('_tidewire.marks'::regclass, '_tidewire.pools'::regclass, '_tidewire.aside'::regclass,
+                        '_tidewire.registrations'::regclass, '_tidewire.registration_gen'::regclass)
           and a.grantee <> c.relowner
     loop
         execute format('revoke all on %s from %s', given.name, coalesce(nullif(given.grantee, 0)::regrole::text, 'public'));

@@ -40,3 +40,18 @@ create table if not exists _tidewire.aside (xid xid8, relid oid, primary key (xi
 
 -- Tables whose routes to durable topics need whole old rows in the WAL: they keep the identity FULL that they were given.
 create table if not exists _tidewire.imaged (relid oid primary key);
+-- Queries registered by pgr.subscribe (schema pgr has only functions and views of it). A gen is drawn under a lock of its
+-- query id, so that the order of gens is the order of commits.
+create table if not exists _tidewire.registrations (
+    query_id      text primary key,
+    query         text not null,
+    mode          text not null,
+    audience      jsonb,
+    gen           bigint not null,
+    role          text not null,
+    login         text not null,
+    search_path   text[] not null,
+    settings      jsonb not null,
+    registered_at timestamptz not null default now()
+);
+create sequence if not exists _tidewire.registration_gen;

@@ -47,6 +47,9 @@ _TEMPORARIES = (
 )
 
 
+_CHANNELS = "(SELECT pg_catalog.json_agg(c)::pg_catalog.text FROM pg_catalog.pg_listening_channels() c)"
+
+
 class SessionFacts(Struct, frozen=True):
     """What PostgreSQL says of a session."""
 
@@ -58,6 +61,8 @@ class SessionFacts(Struct, frozen=True):
     # The relations and types in its temporary schema; None if that could not be asked.
     temporaries: frozenset[str] | None = None
     database: str | None = None
+    # The channels that it listens to; None if that could not be asked.
+    channels: frozenset[str] | None = None
 
 
 class Unprovable(Exception):
@@ -77,7 +82,7 @@ class IdentityQuestion(Struct, frozen=True):
             shown = (f"SHOW {name}" for name in ("tidewire.nonce", "session_authorization", *SETTINGS))
             return f"SET LOCAL tidewire.nonce = '{self.nonce}'", *shown
         values = [f"'{self.nonce}'", "session_user", *map(_current, SETTINGS)]
-        values += ["pg_catalog.current_database()", _TEMPORARIES, *map(_current, self.names)]
+        values += ["pg_catalog.current_database()", _TEMPORARIES, _CHANNELS, *map(_current, self.names)]
         return (f"SELECT {', '.join(values)}",)
 
     def read(self, rows: Sequence[tuple[bytes | None, ...]]) -> SessionFacts | None:
@@ -98,7 +103,7 @@ class IdentityQuestion(Struct, frozen=True):
 
     def _values(self, rows: Sequence[tuple[bytes | None, ...]]) -> list[bytes | None] | None:
         if not self.in_transaction:
-            wanted = 2 + len(SETTINGS) + 2 + len(self.names)
+            wanted = 2 + len(SETTINGS) + 3 + len(self.names)
             return list(rows[0]) if len(rows) == 1 and len(rows[0]) == wanted else None
         fits = len(rows) == 2 + len(SETTINGS) and all(len(row) == 1 for row in rows)
         return [row[0] for row in rows] if fits else None
@@ -106,7 +111,7 @@ class IdentityQuestion(Struct, frozen=True):
     def _facts(self, values: list[str | None]) -> SessionFacts:
         login, shown = values[0] or "", values[1 : 1 + len(SETTINGS)]
         settings = {name: value or "" for name, value in zip(SETTINGS, shown, strict=True)}
-        own = dict(zip(self.names, values[3 + len(SETTINGS) :], strict=True)) if not self.in_transaction else {}
+        own = dict(zip(self.names, values[4 + len(SETTINGS) :], strict=True)) if not self.in_transaction else {}
         for name, value in {**settings, **own}.items():
             if value is not None and len(value.encode()) > VALUE_LIMIT_BYTES:
                 raise Unprovable(f"the setting {name!r} is longer than {VALUE_LIMIT_BYTES} bytes: shorten it")
@@ -116,7 +121,9 @@ class IdentityQuestion(Struct, frozen=True):
         if self.in_transaction:
             return facts
         temporaries = frozenset(json.loads(values[2 + len(SETTINGS)] or "[]"))
-        return SessionFacts(facts.login, facts.role, settings, facts.asked, temporaries, values[1 + len(SETTINGS)])
+        channels = frozenset(json.loads(values[3 + len(SETTINGS)] or "[]"))
+        database = values[1 + len(SETTINGS)]
+        return SessionFacts(facts.login, facts.role, settings, facts.asked, temporaries, database, channels)
 
 
 def askable(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -76,6 +76,8 @@ class ProvenIdentity(Struct, frozen=True):
     principal: Principal
     temporaries: frozenset[str] | None
     backend: Backend = Backend(0, "")
+    # The channels that the session listens to; None if that could not be asked.
+    channels: frozenset[str] | None = None
 
 
 def schemas_of(path: str) -> Iterator[str]:

@@ -125,6 +125,18 @@ class Result:
         return self._full(NOWHERE, FULL_REASON_FIRST)
 
     @property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        return tuple(self._columns)
+
+    @property
+    def state_hash(self) -> bytes:
+        return self._hash
+
+    def listed(self) -> Iterator[ResultRow]:
+        """Each row as often as it is in the result, in the result's order if it has one."""
+        return self.rows.elements() if self._order is None else iter(self._order)
+
+    @property
     def state(self) -> State:
         """The state that readers have after all deltas so far."""
         standing = Standing(self._history, self.position.lsn, self.position.moment_us)

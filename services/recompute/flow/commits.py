@@ -43,8 +43,13 @@ class CommitRouter:
         self._commit_log, self._tables, self._live_queries = commit_log, tables, live_queries
         self._plan_results, self._planner, self._source_runs, self._judge = plan_results, planner, source_runs, judge
         self._recent_marks, self._metrics, self._log, self._clock = recent_marks, metrics, log, clock
+        self._on_commit: Callable[[Commit, list[LiveTemplate]], None] = lambda commit, touched: None
         # Commits behind one that is evaluated for itself.
         self._unread: Iterator[Commit | HistoryBegan] | None = None
+
+    def tell_of_commits(self, on_commit: Callable[[Commit, list[LiveTemplate]], None]) -> None:
+        """Call this with each commit and the templates that it concerns."""
+        self._on_commit = on_commit
 
     def follow(self) -> None:
         """Take in the commits at hand, up to one that is judged at; waits shortly for the first one."""
@@ -73,6 +78,7 @@ class CommitRouter:
             template.touch()
             for live in template.members.values():
                 self._source_runs.concern(live, commit, resets=resets)
+        self._on_commit(commit, [template for template, _ in touched.values()])
         return any(self._judge.concern(template, commit, resets=resets) for template, resets in touched.values())
 
     def _schema_changed(self, mark: SchemaMark) -> list[LiveTemplate]:

@@ -35,17 +35,29 @@ class Publisher:
         self.answered = Answered()
         # Called with each query whose result was told.
         self.on_result: Callable[[LiveQuery], None] = lambda live: None
+        self._on_evaluated: Callable[[LiveQuery, Sequence[Delta]], None] = lambda live, deltas: None
+        self._on_failed: Callable[[LiveQuery, Failure], None] = lambda live, failure: None
+
+    def tell_of_evaluations(
+        self,
+        on_evaluated: Callable[[LiveQuery, Sequence[Delta]], None],
+        on_failed: Callable[[LiveQuery, Failure], None],
+    ) -> None:
+        """Call these with each query that was evaluated and the deltas that came of it, also none, or that failed."""
+        self._on_evaluated, self._on_failed = on_evaluated, on_failed
 
     def publish(self, live: LiveQuery, deltas: Iterable[Delta]) -> bool:
         """Write the deltas of a query; false if they cannot be written: then an error is published instead."""
         try:
-            written = self._deltas.append(deltas)
+            made = list(deltas)
+            written = self._deltas.append(made)
         except Exception as error:
             if is_of_the_process(error):
                 raise
             self._unsent(live, error)
             return False
         self._metrics.deltas.inc(written)
+        self._on_evaluated(live, made)
         if written:
             live.written(max(0, time.time_ns() // 1000 - self._commit_log.position.moment_us))
             self.on_result(live)
@@ -63,7 +75,10 @@ class Publisher:
 
     def fail(self, live: LiveQuery, failure: Failure, at: Position | None = None) -> None:
         """The query has no result for now; those who had one learn why, once. `at`: the data that it fails on."""
-        if live.fail(failure, at) and live.told is not None:
+        if not live.fail(failure, at):
+            return
+        self._on_failed(live, failure)
+        if live.told is not None:
             error = self._error(live, failure, at or self._commit_log.position)
             self._metrics.deltas.inc(self._deltas.append([error]))
             live.error_told(error)

@@ -7,13 +7,14 @@ from structlog.typing import FilteringBoundLogger
 
 from proto.tidewire.v1.queries_pb2 import Query
 from services.recompute.core.known_states import KnownStates
-from services.recompute.core.live_query import LiveTemplate
+from services.recompute.core.live_query import LiveQuery, LiveTemplate
 from services.recompute.core.plan import Plan
 from services.recompute.core.recent_marks import RecentMarks
 from services.recompute.flow.commits import CommitRouter
 from services.recompute.flow.failures import Failures
 from services.recompute.flow.judge import Judge
 from services.recompute.flow.live_queries import LiveQueries
+from services.recompute.flow.notify import NotifyQueries
 from services.recompute.flow.ownership import Ownership
 from services.recompute.flow.plan_results import PlanResults
 from services.recompute.flow.planner import Planner
@@ -44,6 +45,7 @@ class Worker:
         source_runs: SourceRuns,
         publisher: Publisher,
         judge: Judge,
+        notify: NotifyQueries,
         under_way: UnderWay,
         failures: Failures,
         metrics: Metrics,
@@ -53,7 +55,7 @@ class Worker:
     ) -> None:
         self._queries, self._deltas, self._planner, self._tables = queries, deltas, planner, tables
         self._spark_tick, self._source_runs, self._publisher, self._clock = spark_tick, source_runs, publisher, clock
-        self._judge = judge
+        self._judge, self._notify = judge, notify
         recent_marks, known_states = RecentMarks(), KnownStates()
         self._live = live = LiveQueries(planner, tables, source_runs, known_states, metrics)
         commit_log.keep_rows_of(live.interest.reads)
@@ -84,6 +86,9 @@ class Worker:
             log=log,
             clock=clock,
         )
+        notify.attach(live, self._plan_results, is_current=self._is_current, keep_whole=deltas.append)
+        publisher.tell_of_evaluations(notify.evaluated, notify.failed)
+        self._commits.tell_of_commits(notify.commit)
         self._rights_check = RightsCheck(planner, live, self._plan_results, recheck_s=recheck_s, clock=clock)
 
     def turn(self) -> None:
@@ -97,6 +102,7 @@ class Worker:
         self._source_runs.turn()
         self._judge.turn()
         self._answer_requests()
+        self._notify.turn()
         self._rights_check.turn()
         self._tables.compact()
         self._ownership.checkpoint()
@@ -116,6 +122,7 @@ class Worker:
         return self._tables
 
     def close(self) -> None:
+        self._notify.close()
         self._planner.close()
         self._spark_tick.close()
         self._source_runs.close()
@@ -126,7 +133,9 @@ class Worker:
             match event:
                 case Gained(partitions=partitions):
                     self._ownership.take_over(partitions)
+                    self._notify.take_over(partitions)
                 case Lost(partitions=partitions):
+                    self._notify.give_up(partitions)
                     self._ownership.give_up(set(partitions), is_standby=self._queries.is_standby)
                 case Wanted(partition=partition, query=query):
                     self._want(partition, query)
@@ -151,7 +160,11 @@ class Worker:
         for live in self._live.queries.values():
             if live.requests and not live.template.is_in_doubt:
                 is_by_postgres = live.is_by_postgres
-                is_current = self._source_runs.is_current(live) if is_by_postgres else live.template.is_current
-                if not self._publisher.answer(live, is_current=is_current) and not is_by_postgres:
+                is_answered = self._publisher.answer(live, is_current=self._is_current(live))
+                if not is_answered and not is_by_postgres:
                     live.leave_to_postgres(self._clock())
                     self._source_runs.track(live)
+
+    def _is_current(self, live: LiveQuery) -> bool:
+        """Whether its result is the state at the place where the log stands."""
+        return self._source_runs.is_current(live) if live.is_by_postgres else live.template.is_current

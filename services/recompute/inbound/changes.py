@@ -12,6 +12,7 @@ from proto.streams.changes import (
     ChangeUnwritable,
     Committed,
     HistoryBegan,
+    Registered,
     RowChanged,
     SchemaChanged,
     Truncated,
@@ -34,6 +35,8 @@ class Commit(Struct, frozen=True):
     events: tuple[TableEvent, ...]
     # Where the log stood before it.
     before: Position
+    # Registrations of the NOTIFY door, as pgr.subscribe wrote them.
+    registrations: tuple[bytes, ...] = ()
 
     @property
     def ddl(self) -> tuple[SchemaMark, ...]:
@@ -48,6 +51,7 @@ class CommitLog:
         self._is_read: Callable[[int], bool] = lambda oid: True
         follower.is_read = lambda oid: self._is_read(oid)
         self._open = self._opened()
+        self._registrations: tuple[bytes, ...] = ()
         self.position = Position(Lsn(0), 0)
         self.commits = Commits()
         self.barriers: OrderedDict[str, int] = OrderedDict()
@@ -89,7 +93,7 @@ class CommitLog:
         """The transactions that have arrived, or arrive within the timeout."""
         for event in self._follower.read(timeout_s):
             if isinstance(event, HistoryBegan):
-                self._open = self._opened()
+                self._open, self._registrations = self._opened(), ()
                 yield event
             else:
                 yield from self._take(event)
@@ -101,6 +105,8 @@ class CommitLog:
         match event:
             case RowChanged() | Truncated() | ChangeUnwritable() | SchemaChanged():
                 self._open.add(event)
+            case Registered(description=description):
+                self._registrations += (description,)
             case BarrierPassed(barrier_id=barrier_id, commit_lsn=lsn):
                 self.barriers[barrier_id] = lsn
                 if len(self.barriers) > REMEMBERED_BARRIERS:
@@ -109,6 +115,7 @@ class CommitLog:
                 before, self.position = self.position, Position(event.commit_lsn, event.commit_time_us)
                 self.commits.passed(event.xid)
                 events, self._open = self._open.events, self._opened()
-                yield Commit(self.position, event.xid, events, before)
+                registrations, self._registrations = self._registrations, ()
+                yield Commit(self.position, event.xid, events, before, registrations)
             case _:
                 pass

@@ -20,6 +20,7 @@ from services.gateway.errors import Refusal, SubscribeRefused
 from services.gateway.inbound.certificate import certificate_of
 from services.gateway.inbound.pg_port.binary_door import BinaryDoorParts
 from services.gateway.inbound.pg_port.listener import PgPort
+from services.gateway.inbound.pg_port.listening import Listening
 from services.gateway.inbound.pg_port.session import PgSession
 from services.gateway.outbound.upstream import upstream_of
 from services.gateway.settings import Gateway
@@ -89,11 +90,30 @@ class Recorder:
         return self.received[count - 1][1]
 
 
+class Channel:
+    """Stands for the NOTIFY door's hub: who listens, and what a test tells all of them."""
+
+    channel, place = "pgr", 0
+
+    def __init__(self) -> None:
+        self.listeners: dict[object, tuple[str, str]] = {}
+
+    async def listen(self, listener: Listening, since: int) -> None:
+        self.listeners[listener] = listener.principal
+
+    def unlisten(self, listener: Listening) -> None:
+        self.listeners.pop(listener, None)
+
+    def tell(self, payload: bytes) -> None:
+        for listener in list(self.listeners):
+            listener.notify(self.channel, payload)
+
+
 class RunningPort:
     """Started by `with`; ends with it."""
 
     def __init__(self, dsn: str, names: tuple[str, ...] = (), **settings: object) -> None:
-        self.port, self.recorder = free_port(), Recorder(names)
+        self.port, self.recorder, self.channel = free_port(), Recorder(names), Channel()
         self._dsn, self._settings = dsn, Gateway(port=self.port, **settings)
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
         self._ready = threading.Event()
@@ -144,6 +164,7 @@ class RunningPort:
                 limits=SubscribeLimits(subscribes_per_s=10_000, subscribes_under_way=10_000, messages_per_s=10_000),
                 on_refused=lambda: None,
             ),
+            notify=self.channel,
             traffic=Traffic(),
             log=log,
         )

@@ -13,12 +13,13 @@ NONCE = "abc123"
 
 
 def idle_row(nonce=b"abc123", own=()):
-    return (nonce, b"login", *VALUES, b"db", b'["t"]', *own)
+    return (nonce, b"login", *VALUES, b"db", b'["t"]', b'["pgr"]', *own)
 
 
 def test_the_answer_outside_of_a_transaction():
     facts = IdentityQuestion(NONCE, False, ("app.a", "app.b")).read([idle_row(own=(b"5", None))])
     assert (facts.login, facts.role, facts.database, facts.temporaries) == ("login", "login", "db", frozenset("t"))
+    assert facts.channels == frozenset({"pgr"})
     assert (facts.settings["app.a"], facts.asked) == ("5", frozenset({"app.a", "app.b"}))
 
 

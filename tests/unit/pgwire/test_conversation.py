@@ -38,11 +38,17 @@ def logged_in():
 
 
 def passed(pieces):
-    return b"".join(piece for piece in pieces if isinstance(piece, bytes))
+    """What goes on to the client, if no notification is on our own channel."""
+    told = (encode_frame(piece.type, piece.body) if is_notification(piece) else piece for piece in pieces)
+    return b"".join(piece for piece in told if isinstance(piece, bytes))
+
+
+def is_notification(piece):
+    return isinstance(piece, Frame) and piece.type == ord("A")
 
 
 def found(pieces):
-    return [piece for piece in pieces if not isinstance(piece, bytes)]
+    return [piece for piece in pieces if not isinstance(piece, bytes) and not is_notification(piece)]
 
 
 @given(frames=CLIENT, cuts=CUTS)
@@ -182,3 +188,17 @@ def test_v60_what_passes_is_counted():
     conversation.from_server(READY + READY)
     assert (traffic.queries, traffic.messages_received, traffic.messages_sent) == (2, 4, 3)
     assert (traffic.bytes_received, traffic.bytes_sent) == (len(sent), 3 * len(READY))
+
+
+@given(cuts=CUTS)
+def test_a_notification_is_taken_out_whole_and_a_listen_is_noted(cuts):
+    """LISTEN, UNLISTEN and DISCARD ALL are noted from the log-in on; other completions pass unseen."""
+    conversation = logged_in()
+    notification = encode_frame(ord("A"), b"\0\0\0\1pgr\0forged\0")
+    completions = [encode_frame(ord("C"), tag) for tag in (b"SELECT 1\0", b"LISTEN\0", b"SET\0")]
+    pieces = [
+        piece for data in cut(notification + b"".join(completions), cuts) for piece in conversation.from_server(data)
+    ]
+    frames = [piece for piece in pieces if isinstance(piece, Frame)]
+    assert frames == [Frame(ord("A"), b"\0\0\0\1pgr\0forged\0"), Frame(ord("C"), b"LISTEN\0")]
+    assert b"".join(piece for piece in pieces if isinstance(piece, bytes)) == b"".join(completions)

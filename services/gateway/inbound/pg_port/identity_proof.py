@@ -98,6 +98,7 @@ class IdentityProof:
             ),
             facts.temporaries,
             Backend(self.backend_pid, self._startup.user),
+            facts.channels,
         )
 
     def _is_believed(self, facts: SessionFacts, names: tuple[str, ...]) -> bool:

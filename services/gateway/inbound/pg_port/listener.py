@@ -18,6 +18,7 @@ from services.gateway.core.admission import Admission
 from services.gateway.errors import PortRefused, UpstreamUnreachable
 from services.gateway.inbound.certificate import Certificate
 from services.gateway.inbound.pg_port.binary_door import BinaryDoorParts
+from services.gateway.inbound.pg_port.listening import Hub
 from services.gateway.inbound.pg_port.session import PgSession, SessionContext
 from services.gateway.inbound.pg_port.startup import ClientStartup, StartupReader, TlsRequired
 from services.gateway.settings import Gateway
@@ -64,17 +65,20 @@ class PgPort:
         certificate: Certificate | None,
         *,
         binary_door: BinaryDoorParts,
+        notify: Hub,
         traffic: Traffic,
         log: FilteringBoundLogger,
     ) -> None:
         self._settings, self._upstream, self._certificate = settings, upstream, certificate
-        self._binary_door, self._traffic, self._log = binary_door, traffic, log
+        self._binary_door, self._notify, self._traffic, self._log = binary_door, notify, traffic, log
         self._sessions: set[PgSession] = set()
 
     async def serve(self) -> None:
         """Until cancelled; then every client is told so."""
         own = self._settings
-        context = SessionContext(self._binary_door, self._traffic, own.unread_bytes, own.proof_wait_s, self._log)
+        context = SessionContext(
+            self._binary_door, self._notify, self._traffic, own.unread_bytes, own.proof_wait_s, self._log
+        )
         async with asyncio.TaskGroup() as group:
 
             def accept() -> asyncio.Protocol:

@@ -17,6 +17,7 @@ from services.gateway.core.topics.rewrite import to_postgres
 from services.gateway.errors import ClientRefused
 from services.gateway.inbound.pg_port.binary_door import BinaryDoor, BinaryDoorParts, options_of
 from services.gateway.inbound.pg_port.identity_proof import IDLE, LOGIN, IdentityProof
+from services.gateway.inbound.pg_port.listening import Hub, Listening
 
 DISCARDED = "Subscription ended: the session was reset by DISCARD ALL"
 OTHER_LOGIN = "Subscription ended: the session's user was changed by SET SESSION AUTHORIZATION"
@@ -29,6 +30,7 @@ class SessionContext(Struct, frozen=True):
     """What all sessions of the port share."""
 
     binary_door: BinaryDoorParts
+    notify: Hub
     traffic: Traffic
     # What a client may leave unread before it is disconnected.
     unread_bytes: int
@@ -58,6 +60,13 @@ class PgSession:
         self._waiting: list[bytes] = []
         self._full = False
         self._door = BinaryDoor(self, context.binary_door, spawn, options=options_of(startup))
+        self._listening = Listening(
+            context.notify,
+            most_bytes=context.unread_bytes,
+            on_waiting=self._notify_at_rest,
+            on_overrun=lambda: self._client.abort(),
+        )
+        self._is_looking = False
         # Whether the client may have another role than the one that was proven, and when that is looked at.
         self._is_role_in_doubt = self._is_reproving = False
         self._look_again: asyncio.TimerHandle | None = None
@@ -138,6 +147,10 @@ class PgSession:
                 self._identity.try_asking()
             if self._is_role_in_doubt:
                 self._reprove_at_rest()
+            if self._listening.is_in_doubt:
+                self._look_at_rest()
+            if self._listening.has_waiting:
+                self._notify_at_rest()
             if (was_inside or self._waiting) and self._conversation.at_boundary:
                 self._flush()
         except ClientRefused as refusal:
@@ -161,6 +174,7 @@ class PgSession:
         self.ended.set_result(None)
         self._identity.end()
         self._door.close()
+        self._listening.end()
         if self._look_again is not None:
             self._look_again.cancel()
         # Both still send what they have been given: PostgreSQL's last words, the client's Terminate.
@@ -204,11 +218,11 @@ class PgSession:
             self._conversation.place_of_noted()
             self._identity.backend_pid = backend.backend_pid(piece)
         elif piece.type == backend.COMMAND_COMPLETE:
-            place = self._conversation.place_of_noted()
-            if piece.body == backend.DISCARDED_ALL:
-                self._reset(DISCARDED, place)
-            elif piece.body:
-                self._is_role_in_doubt = True
+            self._completed(piece.body, self._conversation.place_of_noted())
+        elif piece.type == backend.NOTIFICATION:
+            self._conversation.place_of_noted()
+            if not self._listening.is_ours(backend.notified_channel(piece)):
+                self._client.write(encode_frame(piece.type, piece.body))
         else:
             if piece.type == backend.AUTHENTICATION:
                 self._conversation.place_of_noted()
@@ -216,6 +230,39 @@ class PgSession:
                     self._conversation.log_in()
                 piece = self._admission.shown(piece)
             self._client.write(encode_frame(piece.type, piece.body))
+
+    def _completed(self, tag: bytes, place: int) -> None:
+        """A statement whose effect on the session counts here."""
+        if tag in backend.LISTENING_CHANGED:
+            self._listening.doubt()
+            self._conversation.note_resets()
+        if tag == backend.DISCARDED_ALL:
+            self._reset(DISCARDED, place)
+        elif tag in backend.SETTING_CHANGED:
+            self._is_role_in_doubt |= self._door.is_open
+            if self._listening.is_listening:
+                self._listening.doubt()
+
+    def _look_at_rest(self) -> None:
+        """Ask what the session listens to, where no transaction can take it back."""
+        if self._conversation.at_rest and self._conversation.status == IDLE and not self._is_looking:
+            self._is_looking = True
+            self._spawn(self._look())
+
+    async def _look(self) -> None:
+        try:
+            await self._listening.look(self._identity_now)
+        finally:
+            self._is_looking = False
+
+    async def _identity_now(self) -> ProvenIdentity:
+        return await self._identity.proven(())
+
+    def _notify_at_rest(self) -> None:
+        """As PostgreSQL does: never while a transaction or a statement is under way."""
+        is_idle = self._conversation.at_rest and self._conversation.status == IDLE
+        if is_idle and self._conversation.at_boundary and self._listening.has_waiting:
+            self.send(self._listening.take())
 
     def _doubt_role(self) -> None:
         self._look_again, self._is_role_in_doubt = None, True

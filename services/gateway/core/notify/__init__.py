@@ -1,0 +1,1 @@
+"""The NOTIFY door's decisions: who may have a message."""

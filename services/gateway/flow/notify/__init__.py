@@ -1,0 +1,1 @@
+"""The NOTIFY door: messages to sockets and listening sessions, whole results."""

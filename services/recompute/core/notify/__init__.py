@@ -1,0 +1,1 @@
+"""The NOTIFY door's decisions: values as JSON, set differences, and the messages of the channel."""
