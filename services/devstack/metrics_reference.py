@@ -16,7 +16,9 @@ from services.fanout.metrics import Metrics as Fanout
 from services.gateway.metrics import CdcMetrics, HttpMetrics
 from services.gateway.metrics import Metrics as Gateway
 from services.recompute.metrics import Metrics as Recompute
+from services.recompute.metrics import RouteMetrics
 from services.registry.metrics import Metrics as Registry
+from services.retention.metrics import Metrics as Retention
 
 DOCUMENT = PROJECT / "docs" / "metrics.md"
 HEAD = """\
@@ -37,12 +39,18 @@ def _gateway(registry: CollectorRegistry) -> None:
     CdcMetrics(registry)
 
 
+def _recompute(registry: CollectorRegistry) -> None:
+    Recompute(registry)
+    RouteMetrics(registry)
+
+
 DECLARED: dict[str, Callable[[CollectorRegistry], object]] = {
     "capture": Capture,
     "registry": Registry,
-    "recompute": Recompute,
+    "recompute": _recompute,
     "fanout": Fanout,
     "gateway": _gateway,
+    "retention": Retention,
 }
 
 

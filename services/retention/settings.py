@@ -13,10 +13,11 @@ class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     # How often everything is looked at.
     interval_s: float = 30.0
     # Of `changes` the last so many events are kept at least: as many as the CDC door promises
-    # (TIDEWIRE_GATEWAY_CDC_RETENTION_EVENTS), or more.
+    # (TIDEWIRE_CDC_RETENTION_EVENTS), or more.
     changes_events: int = 4096
-    # And what was written within this time: a restarted service reads it again.
-    changes_keep_s: float = 3600.0
+    # And what was written within this time: a restarted service reads it again, recompute from its checkpoints on.
+    # Those are not looked at here, so it is as long as Kafka itself keeps the topic.
+    changes_keep_s: float = 7 * 86_400.0
     # A reader of `changes` that has not been heard of for so long holds nothing back; it is told when it returns.
     reader_grace_s: float = 86_400.0
 

@@ -20,12 +20,11 @@ from tests.chart.rendering import (
     render,
     template,
 )
-from tests.chart.value_cases import COMPONENTS, ON_KUBERNETES, WITH_RETENTION, merged
+from tests.chart.value_cases import COMPONENTS, ON_KUBERNETES, merged
 from tests.fixtures.installed import run
 
 FILES = {name: CHART / f"values-{name}.yaml" for name in SIZES} | {"least": LEAST}
 EVERYTHING = merged(
-    WITH_RETENTION,
     ON_KUBERNETES,
     put("hooks", {"install": {"enabled": True}, "uninstall": {"enabled": True}, "test": {"existingSecret": "login"}}),
     put("components.fanout.autoscaling.kind", "keda"),
@@ -134,8 +133,8 @@ def test_volumes_and_mounts_agree(objects: Objects):
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_component_is_switched_off_alone(component: str):
     everything, fewer = (
-        render(WITH_RETENTION),
-        render(merged(WITH_RETENTION, put(f"components.{component}.enabled", False))),
+        render({}),
+        render(put(f"components.{component}.enabled", False)),
     )
     gone = {
         each["metadata"]["labels"]["app.kubernetes.io/component"]
@@ -148,7 +147,7 @@ def test_a_component_is_switched_off_alone(component: str):
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_component_is_scaled_alone(component: str):
-    before, after = render(WITH_RETENTION), render(merged(WITH_RETENTION, put(f"components.{component}.replicas", 3)))
+    before, after = render({}), render(put(f"components.{component}.replicas", 3))
     changed = {name: each for name, each in after.items() if before.get(name) != each}
     assert {each["metadata"]["labels"]["app.kubernetes.io/component"] for each in changed.values()} == {component}
     assert [each["spec"]["replicas"] for each in changed.values() if "replicas" in each["spec"]] == [3]

@@ -14,7 +14,6 @@ from tests.chart.value_cases import A_SETTING, CASES
 # What is a map or a list in values.yaml is one value if its keys are the user's own.
 WHOLE = ("resources", "settings", "nodeSelector", "labels", "annotations")
 # The service is not in this release: no setting of it is known yet.
-OF_A_LATER_RELEASE = {"components.retention.settings"}
 
 
 def leaves(values: Values, at: str = "") -> Iterator[str]:
@@ -33,7 +32,7 @@ def rendered(values: str) -> Objects:
 
 def test_every_value_has_a_case():
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    assert set(leaves(values)) - OF_A_LATER_RELEASE == set(CASES)
+    assert set(leaves(values)) == set(CASES)
 
 
 @pytest.mark.parametrize("path", CASES)

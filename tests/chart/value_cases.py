@@ -11,18 +11,18 @@ A_SETTING = {
     "recompute": {"TIDEWIRE_RECOMPUTE_VERIFY": 0.5},
     "fanout": {"TIDEWIRE_FANOUT_SESSION_TIMEOUT_MS": 9000},
     "gateway": {"TIDEWIRE_CDC_RETENTION_EVENTS": 1000000},
+    "retention": {"TIDEWIRE_RETENTION_INTERVAL_S": 5.0},
 }
 DIGEST = "sha256:" + "ab" * 32
 ON_KUBERNETES = put("components.recompute.spark", {"master": "k8s://https://api", "executorImage": "spark:4"})
 RULES = put("monitoring.rules.enabled", True)
 INSTALLING = put("hooks.install.enabled", True)
-WITH_RETENTION = put("components.retention.enabled", True)
 
 
 def _of_a_component(name: str) -> dict[str, tuple[Any, Values]]:
-    at, needs = f"components.{name}", WITH_RETENTION if name == "retention" else {}
+    at, needs = f"components.{name}", dict[str, Any]()
     cases: dict[str, tuple[Any, Values]] = {
-        f"{at}.enabled": (name == "retention", {}),
+        f"{at}.enabled": (False, {}),
         f"{at}.replicas": (3, needs),
         f"{at}.digest": (DIGEST, needs),
         f"{at}.resources": ({"requests": {"cpu": "3"}}, needs),
@@ -30,9 +30,7 @@ def _of_a_component(name: str) -> dict[str, tuple[Any, Values]]:
         f"{at}.tolerations": ([{"key": "spot", "operator": "Exists"}], needs),
         f"{at}.priorityClassName": ("urgent", needs),
     }
-    if name in A_SETTING:
-        cases[f"{at}.settings"] = (A_SETTING[name], needs)
-    return cases
+    return cases | {f"{at}.settings": (A_SETTING[name], needs)}
 
 
 def _scaling(name: str, kind: str, **values: Any) -> dict[str, tuple[Any, Values]]:
