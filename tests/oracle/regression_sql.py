@@ -29,7 +29,8 @@ _TOKEN = re.compile(
 _SELECT = re.compile(r"\s*(?:\(\s*)*(?:select|with|values|table)\b", re.IGNORECASE)
 # What leaves data and settings as they are.
 _HARMLESS = re.compile(r"\s*(?:\(\s*)*(?:select|values|table|explain|show)\b", re.IGNORECASE)
-_FROM_STDIN = re.compile(r"\s*copy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
+# PostgreSQL takes STDOUT for STDIN here too.
+_FROM_STDIN = re.compile(r"\s*copy\b.*\bfrom\s+std(?:in|out)\b", re.IGNORECASE | re.DOTALL)
 _TEXTS = ("TimeZone", "DateStyle", "IntervalStyle", "bytea_output", "extra_float_digits")
 _STATE = "SELECT current_user, array_to_json(current_schemas(false))::text, " + ", ".join(
     f"current_setting('{name}')" for name in (*_TEXTS, *BROUGHT)
@@ -119,6 +120,14 @@ class Session:
     def close(self) -> None:
         self._connection.close()
 
+    def _pass_over_copy(self) -> None:
+        """Read a COPY TO STDOUT to its end, and what the server says behind it."""
+        pgconn = self._connection.pgconn
+        while pgconn.get_copy_data(0)[0] > 0:
+            pass
+        while pgconn.get_result() is not None:
+            pass
+
     def _execute(self, sql: str, data: str) -> Told | None:
         if data or _FROM_STDIN.match(sql):
             try:
@@ -133,8 +142,10 @@ class Session:
             return Told(tuple(tuple(result.get_value(row, at) for at in width) for row in range(result.ntuples)))
         if result.status == ExecStatus.FATAL_ERROR:
             return Told(sqlstate=(result.error_field(ord("C")) or b"").decode())
-        if result.status in (ExecStatus.COPY_IN, ExecStatus.COPY_OUT):
-            raise RuntimeError(f"COPY that was not seen as such: {sql}")
+        if result.status == ExecStatus.COPY_OUT:
+            self._pass_over_copy()
+        if result.status == ExecStatus.COPY_IN:
+            raise RuntimeError(f"COPY FROM STDIN that was not seen as such: {sql}")
         return None
 
     def _gather(self, sql: str, told: Told, file: str) -> None:

@@ -4,11 +4,10 @@ from collections import Counter
 from uuid import uuid4
 
 from proto.tidewire.v1.deltas_pb2 import FULL_REASON_REORDERED
-from proto.tidewire.v1.subscriptions_pb2 import Refusal, SubscriptionRecord
 from services.gateway.core.delivery.effects import EndSubscription, RequestSnapshot
 from services.gateway.errors import Refusal as GatewayRefusal
 from services.gateway.errors import RefusalCode
-from tests.property.delivery_model import NO_SUBSCRIPTION, QUERY_ID, Ack, Data, Refused, Update, Worker
+from tests.property.delivery_model import QUERY_ID, Ack, Data, Refused, Update, Worker
 from tests.unit.gateway.delivery_harness import Exchange
 
 
@@ -371,35 +370,6 @@ def test_the_lsn_of_the_state_closes_each_batch_for_those_who_want_it():
     exchange.subscriptions.resume(one, "c")
     exchange.deliver(exchange.worker.change({A2: 1}))
     assert (client.lsn, exchange.client("d").lsn) == (exchange.worker.lsn, None)
-
-
-def refusal(subscription, message):
-    return SubscriptionRecord(subscription_id=subscription.bytes, gateway_id="g", refused=Refusal(message=message))
-
-
-def test_a_subscription_that_the_registry_did_not_take_never_had_an_id():
-    exchange = Exchange()
-    one = exchange.expect()
-    exchange.perform(exchange.subscriptions.refuse(refusal(one, "Rate limited: retry after 5ms")))
-    assert exchange.told(NO_SUBSCRIPTION) == [Refused(NO_SUBSCRIPTION, "Rate limited: retry after 5ms")]
-    assert len(exchange.subscriptions) == 0
-
-
-def test_a_subscription_that_the_registry_ended_is_named_once():
-    exchange = Exchange()
-    one = exchange.subscribed()
-    exchange.perform(exchange.subscriptions.refuse(refusal(one, "ended")))
-    exchange.perform(exchange.subscriptions.refuse(refusal(one, "ended")))
-    assert exchange.told(one) == [Refused(one, "ended")]
-
-
-def test_a_first_result_for_a_subscription_that_is_over_ends_it_again():
-    exchange = Exchange()
-    one = exchange.subscribed()
-    exchange.subscriptions.remove(one, "c")
-    exchange.deliver(exchange.worker.snapshot(one))
-    exchange.deliver(exchange.worker.snapshot(uuid4()))
-    assert exchange.did() == [EndSubscription(one)]
 
 
 def test_v30_pause_and_resume_say_whether_they_changed_anything():
