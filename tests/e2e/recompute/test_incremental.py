@@ -10,7 +10,7 @@ QUERIES = (
     "SELECT c.id, c.name, count(o.id), sum(o.amount) FROM {c} c LEFT JOIN {o} o ON o.customer = c.id GROUP BY c.id",
     "SELECT status, count(*), sum(amount), min(amount), max(amount) FROM {o} GROUP BY status",
     "SELECT id, amount FROM {o} ORDER BY amount DESC, id LIMIT 5",
-    "SELECT c.id FROM {c} c WHERE NOT EXISTS (SELECT FROM {o} o WHERE o.customer = c.id)",
+    "SELECT c.id FROM {c} c WHERE NOT EXISTS (SELECT 1 FROM {o} o WHERE o.customer = c.id)",
     "SELECT DISTINCT status FROM {o}",
     "SELECT id, amount FROM {o} ORDER BY amount, id",
 )
