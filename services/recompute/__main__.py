@@ -21,6 +21,7 @@ from services.chassis.postgres import connect
 from services.chassis.run import Stop, end_at_once, entry
 from services.chassis.status import StatusWriter
 from services.recompute.flow.failures import Failures
+from services.recompute.flow.incremental_lane import IncrementalLane
 from services.recompute.flow.judge import Judge
 from services.recompute.flow.notify import NotifyQueries
 from services.recompute.flow.own_barriers import OwnBarriers
@@ -44,6 +45,7 @@ from services.recompute.outbound.postgres.registrations import Registrations
 from services.recompute.outbound.postgres.source import Source
 from services.recompute.outbound.spark.deadlines import Deadlines
 from services.recompute.outbound.spark.evaluation import Evaluation
+from services.recompute.outbound.spark.incremental import Operators
 from services.recompute.outbound.spark.session import Spark
 from services.recompute.outbound.underway import UnderWay, blame
 from services.recompute.settings import Recompute, Settings
@@ -76,7 +78,9 @@ def main(settings: Settings) -> None:
     start_routes(settings, registry, progress.part("routes"), log, stop, die)
     progress.not_ready("Spark is starting")
     own = settings.recompute
-    spark = Spark(master=own.master, driver_memory=own.driver_memory, java_options=own.java_options)
+    spark = Spark(
+        master=own.master, driver_memory=own.driver_memory, java_options=own.java_options, incremental=own.incremental
+    )
     spark.on_jvm_end(die)
     log.info("spark_started", master=own.master)
     ensure_topics(settings.kafka, FLOW, timeout_s=KAFKA_WAIT_S)
@@ -171,7 +175,7 @@ def _worker(
         deltas=deltas,
         planner=Planner(lambda: nullcontext(catalog), emit_barrier, failures),
         tables=tables,
-        spark_tick=_spark_tick(own, spark, tables, commit_log, publisher, under_way, failures, metrics),
+        spark_tick=_spark_tick(own, spark, tables, commit_log, publisher, under_way, failures, metrics, log),
         source_runs=source_runs,
         publisher=publisher,
         judge=judge,
@@ -195,10 +199,23 @@ def _spark_tick(
     under_way: UnderWay,
     failures: Failures,
     metrics: Metrics,
+    log: FilteringBoundLogger,
 ) -> SparkTick:
     die = partial(_die, under_way.folder)
     limits = JobDeadlines(tick_s=own.tick_deadline_s, company_s=own.first_deadline_s, alone_s=own.job_deadline_s)
     deadlines = Deadlines(spark, on_stuck=die)
+    incremental = None
+    if own.incremental:
+        incremental = IncrementalLane(
+            Operators(spark, spark.folder),
+            tables,
+            commit_log,
+            publisher,
+            metrics,
+            log,
+            memory_mb=own.incremental_mb,
+            max_rows=own.max_rows,
+        )
     return SparkTick(
         Evaluation(spark, tables, max_rows=own.max_rows, limit=lambda: deadlines.within(limits.tick_s)),
         SlowLane(spark, max_rows=own.max_rows, on_stuck=die),
@@ -209,6 +226,7 @@ def _spark_tick(
         failures=failures,
         metrics=metrics,
         limits=limits,
+        incremental=incremental,
         clock_interval_s=own.clock_interval_s,
     )
 

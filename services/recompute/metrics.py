@@ -33,6 +33,14 @@ class Metrics:
             ("outcome",),
             registry=registry,
         )
+        self.incremental = Gauge(
+            "tidewire_recompute_incremental_templates", "Templates kept by incremental operators.", registry=registry
+        )
+        self.incremental_bytes = Gauge(
+            "tidewire_recompute_incremental_bytes",
+            "About how many bytes incremental operators and the rows of their tables take.",
+            registry=registry,
+        )
         self.template_failures = Counter(
             "tidewire_recompute_template_failures_total",
             "Failures of one template, by what was done with it.",

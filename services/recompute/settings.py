@@ -48,6 +48,12 @@ class Recompute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     # The share of Spark's results that are compared with PostgreSQL's answer at the same commit, within the budget of
     # [source]; one that differs is left to PostgreSQL from then on, counted and logged. 0: none.
     verify: float = 0.01
+    # Keep results by incremental operators where that is possible: at the cost of the change, not of the table. The
+    # worker then needs a JDK (javac).
+    incremental: bool = False
+    # What operators and the rows of their tables may take of the driver's memory; beyond it templates are evaluated
+    # whole. It must be well below driver_memory.
+    incremental_mb: int = 512
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

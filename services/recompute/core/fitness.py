@@ -35,4 +35,6 @@ class Fitness:
         if reason is None or plan.strategy is Strategy.SOURCE:
             return plan
         why_not = plan.why_not | {Strategy.ROW_LOCAL.value: reason, Strategy.FULL.value: reason}
-        return msgspec.structs.replace(plan, strategy=Strategy.SOURCE, why_not=why_not, row_local=None, full=None)
+        return msgspec.structs.replace(
+            plan, strategy=Strategy.SOURCE, why_not=why_not, row_local=None, full=None, live=None
+        )

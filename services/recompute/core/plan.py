@@ -90,3 +90,5 @@ class Plan(Struct, frozen=True, kw_only=True):
     parameter_types: tuple[PgType, ...] = ()
     row_local: RowLocal | None = None
     full: Full | None = None
+    # What incremental operators are made of; None where the result depends on more than rows.
+    live: Full | None = None

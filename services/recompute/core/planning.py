@@ -10,7 +10,7 @@ from proto.tidewire.v1.commands_pb2 import TextSettings
 from services.recompute.core.catalog import Described, Opaque, Table, Union
 from services.recompute.core.plan import Plan, Read, Strategy
 from services.recompute.core.rendering import Unrenderable, renderer
-from services.recompute.core.sql.template import full, output_columns, row_local
+from services.recompute.core.sql.template import full, output_columns, row_local, with_operators
 from services.recompute.core.sql.typed import Untranslatable
 from services.recompute.core.tree import nodes as n
 from services.recompute.core.tree.facts import (
@@ -46,11 +46,15 @@ def plan(sql: str, filter: str, described: Described, settings: TextSettings) ->
     if why_not:
         return source_plan(sql, tree, described, {"row-local": why_not, "full": why_not})
     local = _tried(partial(row_local, tree, described, settings))
-    if isinstance(local, Plan):
-        return local
-    why = {"row-local": local}
+    why = {} if isinstance(local, Plan) else {"row-local": local}
     whole = _tried(partial(full, tree, described, settings, filtered=bool(filter), why_not=why))
-    return whole if isinstance(whole, Plan) else source_plan(sql, tree, described, {**why, "full": whole})
+    if isinstance(local, Plan):
+        return with_operators(local, whole) if isinstance(whole, Plan) else local
+    return (
+        with_operators(whole, whole)
+        if isinstance(whole, Plan)
+        else source_plan(sql, tree, described, {**why, "full": whole})
+    )
 
 
 def _tried(make: Callable[[], T]) -> T | str:

@@ -113,6 +113,17 @@ class Result:
         came_from, self.position = self.position, self._behind(position)
         yield from self._moved(came_from, net)
 
+    def move(
+        self, net: Mapping[ResultRow, int], order: list[ResultRow], position: Position, *, is_reordered: bool
+    ) -> Iterator[Delta]:
+        """Add and remove rows of an ordered result, which has this order from now on."""
+        self._order = order
+        if net:
+            yield from self.change(net, position)
+        elif is_reordered:
+            came_from, self.position = self.position, self._behind(position)
+            yield from self._full(came_from, FULL_REASON_REORDERED)
+
     def progress(self, position: Position) -> Iterator[Delta]:
         """Move the position on without a change of rows, so that old and new readers are at the same place."""
         if position.lsn > self.position.lsn:

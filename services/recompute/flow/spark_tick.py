@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -15,6 +15,7 @@ from services.recompute.core.plan import Plan, Strategy
 from services.recompute.core.result import Position
 from services.recompute.errors import is_of_the_process
 from services.recompute.flow.failures import Failures
+from services.recompute.flow.incremental_lane import IncrementalLane
 from services.recompute.flow.publisher import Publisher
 from services.recompute.flow.slow_lane import LaneTurns, SlowLane
 from services.recompute.flow.tables.table_replica import Pinned
@@ -77,6 +78,7 @@ class SparkTick:
         failures: Failures,
         metrics: Metrics,
         limits: JobDeadlines,
+        incremental: IncrementalLane | None,
         clock_interval_s: float,
         clock: Callable[[], float] = time.monotonic,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
@@ -84,18 +86,21 @@ class SparkTick:
         self._evaluation, self._slow, self._tables = evaluation, slow, tables
         self._commit_log, self._publisher, self._under_way = commit_log, publisher, under_way
         self._failures, self._metrics, self._limits = failures, metrics, limits
+        self._incremental = incremental
         self._clock_interval_s, self._clock, self._wall_us = clock_interval_s, clock, wall_us
         self._run: Run | None = None
         # The failures of a run that could not be started.
         self._unbegun: list[Rows | Failed] = []
         self._turns = LaneTurns()
 
-    def tick(self, templates: Iterable[LiveTemplate]) -> list[LiveQuery]:
+    def tick(self, templates: Mapping[bytes, LiveTemplate]) -> list[LiveQuery]:
         """Bring results to where the log stands; returns the queries that Spark could not evaluate."""
         began_s = self._clock()
         failed = self._slow_answers()
-        active = [one for one in templates if one.is_touched or one.is_waiting or self.is_due(one)]
-        ready = [one for one in active if self._is_ready(one)]
+        if self._incremental is not None:
+            failed += self._left(self._incremental.turn(templates))
+        active = [one for one in templates.values() if one.is_touched or one.is_waiting or self.is_due(one)]
+        ready = [one for one in active if self._is_ready(one) and not self._is_kept(one)]
         shared = [one for one in ready if not one.lane.is_in]
         changed = [asked for template in shared for asked in self._row_local(template)]
         whole = [asked for template in shared for asked in self._whole(template)]
@@ -106,6 +111,8 @@ class SparkTick:
             self._metrics.ticks.inc()
             self._metrics.tick_seconds.observe(self._clock() - began_s)
         self._tables.clear_changes()
+        if self._incremental is not None:
+            self._incremental.advance(templates.values())
         self._begin_slow([one for one in ready if one.lane.is_in and not one.lane.is_under_way])
         return failed
 
@@ -120,6 +127,8 @@ class SparkTick:
 
     def close(self) -> None:
         self._slow.close()
+        if self._incremental is not None:
+            self._incremental.close()
 
     def _evaluated(self, changed: Sequence[Asked], whole: Sequence[Asked]) -> list[LiveQuery]:
         """Evaluate in the loop; a failure while taking the answer of one template does not affect others."""
@@ -211,6 +220,8 @@ class SparkTick:
         is_failed = isinstance(answer, Failed)
         pinned = [run.tables[read.table] for read in asked.job.plan.reads if read.table in run.tables]
         is_still = all(self._tables.is_still(one, same_base=is_failed) for one in pinned)
+        if self._is_kept(template):
+            return []  # operators have led it further meanwhile
         if template.plan is not asked.job.plan or template.is_in_doubt or not is_still:
             template.evaluate_again()  # its plan or its tables have changed since
             return []
@@ -234,6 +245,9 @@ class SparkTick:
         if plan is None or plan.strategy is Strategy.SOURCE or template.is_in_doubt:
             return False
         return all(self._tables.is_ready(oid) for oid in template.reads)
+
+    def _is_kept(self, template: LiveTemplate) -> bool:
+        return self._incremental is not None and self._incremental.keeps(template)
 
     def _row_local(self, template: LiveTemplate) -> Iterator[Asked]:
         assert template.plan is not None

@@ -97,7 +97,7 @@ class Worker:
         self._commits.follow()
         self._plan_results.take()
         self._live.retry_spark(self._clock())
-        for live in self._spark_tick.tick(self._live.templates.values()):
+        for live in self._spark_tick.tick(self._live.templates):
             self._source_runs.track(live)
         self._source_runs.turn()
         self._judge.turn()

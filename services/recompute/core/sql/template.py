@@ -84,6 +84,11 @@ def _full(tree: n.Query, world: World, filtered: bool, why_not: dict[str, str]) 
     )
 
 
+def with_operators(made: Plan, whole: Plan) -> Plan:
+    """The plan with what incremental operators are made of; a query of the clock changes without any row."""
+    return made if made.reads_clock or whole.reads_clock else replace(made, live=whole.full)
+
+
 def _unfiltered(tree: n.Query) -> n.Query:
     """What stands inside `SELECT * FROM (…) AS result WHERE (…)`."""
     entry = tree.rtable[0] if tree.rtable else None

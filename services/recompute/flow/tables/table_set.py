@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import psycopg
 from msgspec import Struct
+from pyspark.sql import DataFrame
 from structlog.typing import FilteringBoundLogger
 
 from proto.positions import ZERO_LSN, Lsn
@@ -144,6 +145,15 @@ class TableSet:
     def view(self, oid: int) -> str:
         """The name of a Spark view of the table after all commits taken; good until the next commit is."""
         return self._tables[oid].view()
+
+    def frame(self, oid: int) -> DataFrame:
+        """The table's rows as they are now; later changes do not affect the frame."""
+        return self._tables[oid].frame()
+
+    def identity(self, oid: int) -> tuple[int, int]:
+        """Another one when the rows were loaded again, so that changes do not lead from one to the next."""
+        replica = self._tables[oid]
+        return id(replica), replica.loads
 
     def pin(self, oid: int, width: int) -> Pinned:
         """The table as it is now, for an evaluation beside the loop, until unpin()."""

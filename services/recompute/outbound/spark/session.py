@@ -18,6 +18,8 @@ from pyspark.sql import functions as F
 
 # Classes of Spark as the JVM has them in memory, written by services/recompute/tools/archive.py for these jars and
 # this JVM; another JVM takes no notice of it.
+from services.recompute.outbound.spark.operator_classes import class_folder
+
 ARCHIVE = Path(pyspark.__file__).parent / "tidewire.jsa"
 
 _LOG4J = r"""
@@ -90,13 +92,13 @@ class Spark:
     interprets its jobs; `slow` is for templates whose cost is not known or not small, and takes half of the slots.
     """
 
-    def __init__(self, *, master: str, driver_memory: str, java_options: str) -> None:
+    def __init__(self, *, master: str, driver_memory: str, java_options: str, incremental: bool = False) -> None:
         self._is_stopping, self._is_local = False, master.startswith("local")
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Python tasks run where the image puts Python, here and on executors.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        self._folder = folder = Path(mkdtemp(prefix="tidewire-spark-"))
+        self.folder = folder = Path(mkdtemp(prefix="tidewire-spark-"))
         (folder / "log4j2.properties").write_text(_LOG4J)
         # A JVM without memory does not come back: its end is noticed, and the worker starts again.
         java_options = f"-XX:+ExitOnOutOfMemoryError {java_options}"
@@ -109,6 +111,8 @@ class Spark:
             "spark.local.dir": str(folder),
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
         }
+        if incremental:
+            settings["spark.driver.extraClassPath"] = str(class_folder())
         if master == "local[*]" and os.cpu_count() == 1:
             master = "local[2]"  # one slot for what may take long, and one for the others
         builder = SparkSession.builder.appName("tidewire recompute").master(master)
@@ -161,7 +165,7 @@ class Spark:
     def stop(self) -> None:
         self._is_stopping = True
         self.session.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _warm_up(self) -> None:
         """The first jobs load most of Spark's classes: better now than under the first subscriber."""

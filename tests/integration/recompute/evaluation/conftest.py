@@ -9,7 +9,12 @@ from tests.integration.recompute.evaluation.tables import GivenTables
 
 @pytest.fixture(scope="package")
 def spark():
-    session = Spark(master="local[*]", driver_memory="1g", java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+    session = Spark(
+        master="local[*]",
+        driver_memory="1g",
+        java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        incremental=True,
+    )
     yield session
     session.stop()
 
