@@ -132,8 +132,9 @@ def test_k25_consumers_of_one_group_share_a_backlog_without_overlap(stack, topic
 
     def work(mine: list[int]) -> None:
         consumer = Consumer(topic, stack.service(), first.group)
-        while batch := consumer.consume(limit=100)["messages"]:
-            mine += [message["offset"] for message in batch]
+        while (batch := consumer.consume(limit=100))["messages"]:
+            mine += [message["offset"] for message in batch["messages"]]
+            consumer.ack(batch["messages"][-1]["offset"], claim_id=batch["claim_id"])
 
     threads = [threading.Thread(target=work, args=(mine,)) for mine in found]
     for thread in threads:
