@@ -45,8 +45,12 @@ STATEMENTS = {
         "GRANT pg_read_all_data TO {role}",
         "GRANT pg_signal_backend TO {role}",
     ),
-    # To end a subscriber's query that does not stop at its timeout.
-    Duty.GATEWAY: ("GRANT pg_signal_backend TO {role}",),
+    Duty.GATEWAY: (
+        # To end a subscriber's query that does not stop at its timeout.
+        "GRANT pg_signal_backend TO {role}",
+        # When a role was last altered; not its password.
+        "GRANT SELECT (oid, xmin) ON pg_catalog.pg_authid TO {role}",
+    ),
 }
 
 
