@@ -9,7 +9,8 @@ from services.gateway.core.cdc.grounds import Grounds
 # Raw rows go to this role only if it may read the whole table and no policy binds it there (decision 19). Grants
 # are also read from the rows of the catalog: has_table_privilege answers from a cache, which a commit that can be seen
 # already may not have reached. Then: whether grants to the role itself or to all are enough; whether an attribute of
-# the role is needed; and who owns the table and its schema since when, as REASSIGN OWNED is told by no event trigger.
+# the role is needed; who owns the table, its schema and the database since when, as REASSIGN OWNED is told by no event
+# trigger; and the roles of which a member may read it.
 _MAY_READ = """
 SELECT c.oid,
        NOT r.rolsuper AND (NOT c.relrowsecurity OR (NOT c.relforcerowsecurity AND c.relowner = r.oid))
@@ -19,9 +20,15 @@ SELECT c.oid,
                    WHERE g.privilege_type = 'SELECT' AND g.grantee IN (0, r.oid)),
        r.rolsuper OR (c.relrowsecurity AND r.rolbypassrls),
        ARRAY(SELECT concat_ws(' ', 'owner', d.objid, d.xmin) FROM pg_shdepend d
-             WHERE d.dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND d.deptype = 'o'
-               AND d.objsubid = 0 AND ((d.classid = 'pg_class'::regclass AND d.objid = c.oid)
-                                       OR (d.classid = 'pg_namespace'::regclass AND d.objid = n.oid)))
+             JOIN pg_database own ON own.datname = current_database()
+             WHERE d.deptype = 'o' AND d.objsubid = 0
+               AND (d.dbid, d.classid, d.objid) IN ((own.oid, 'pg_class'::regclass, c.oid),
+                   (own.oid, 'pg_namespace'::regclass, n.oid), (0, 'pg_database'::regclass, own.oid))),
+       ARRAY(SELECT g.grantee::int8 FROM aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) g
+             WHERE g.privilege_type = 'SELECT'
+             UNION SELECT g.grantee FROM aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) g
+             WHERE g.privilege_type = 'USAGE'
+             UNION VALUES (c.relowner::int8), (n.nspowner::int8), ('pg_read_all_data'::regrole::oid::int8))
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, pg_roles r
 WHERE c.oid = ANY (%s) AND r.rolname = %s AND r.rolcanlogin
   AND has_schema_privilege(r.oid, c.relnamespace, 'USAGE') AND has_table_privilege(r.oid, c.oid, 'SELECT')
@@ -33,16 +40,32 @@ WHERE c.oid = ANY (%s) AND r.rolname = %s AND r.rolcanlogin
 """
 _HOLDS = """
 WITH RECURSIVE holds(oid) AS (
-    SELECT oid FROM pg_roles WHERE rolname = %s
+    SELECT oid FROM pg_roles WHERE rolname = %(role)s
     UNION
     SELECT m.roleid FROM holds h JOIN pg_auth_members m ON m.member = h.oid
 )
 """
+# Those that lead to one of the roles `to`: whatever else somebody makes the role a member of changes nothing.
 _MEMBERSHIPS = (
-    _HOLDS + "SELECT concat_ws(' ', 'member', m.member, m.roleid, m.xmin) FROM pg_auth_members m JOIN holds h "
-    "ON h.oid = m.member"
+    _HOLDS
+    + """
+, leads(oid) AS (
+    SELECT unnest(%(to)s::int8[])::oid
+    UNION
+    SELECT m.member FROM leads l JOIN pg_auth_members m ON m.roleid = l.oid JOIN holds h ON h.oid = m.member
 )
-_ATTRIBUTES = _HOLDS + "SELECT concat_ws(' ', 'role', a.oid, a.xmin) FROM pg_authid a JOIN holds h ON h.oid = a.oid"
+SELECT concat_ws(' ', 'member', m.member, m.roleid, m.xmin) FROM pg_auth_members m JOIN holds h ON h.oid = m.member
+WHERE %(to)s::int8[] IS NULL OR m.roleid IN (SELECT oid FROM leads)
+"""
+)
+# Attributes are each role's own; but whether a role inherits was one before PostgreSQL 16.
+_ATTRIBUTES = (
+    _HOLDS
+    + """
+SELECT concat_ws(' ', 'role', a.oid, a.xmin) FROM pg_authid a JOIN holds h ON h.oid = a.oid
+WHERE current_setting('server_version_num')::int < 160000 OR a.oid = (SELECT oid FROM pg_roles WHERE rolname = %(role)s)
+"""
+)
 _IS_SUPERUSER = "SELECT rolsuper FROM pg_roles WHERE rolname = %s"
 _DIRECT = "direct"
 # From here on each membership says itself whether it is inherited; before, an attribute of the member did.
@@ -55,21 +78,17 @@ def readable(connection: psycopg.Connection, role: str, oids: Iterable[int]) -> 
     The rows are read after the right was seen: what changed in between is in them.
     """
     rows = connection.execute(_MAY_READ, [list(oids), role]).fetchall()
-    memberships, attributes = frozenset[str](), None
-    if not all(is_direct for _, is_direct, _, _ in rows):
-        memberships = _read(connection, _MEMBERSHIPS, role)
-        by_attribute = any(by_attribute for _, _, by_attribute, _ in rows)
-        if by_attribute or (memberships and _is_inherited_by_attribute(connection)):
-            attributes = _attributes(connection, role)
-    found: dict[int, Grounds] = {}
-    for oid, is_direct, by_attribute, owners in rows:
-        told = frozenset(f"{oid} {owner}" for owner in owners)
-        if is_direct:
-            found[oid] = Grounds(told | {f"{oid} {_DIRECT}"})
-        elif by_attribute or (memberships and _is_inherited_by_attribute(connection)):
-            found[oid] = Grounds(told | memberships | (attributes or frozenset()), attributes is not None)
-        else:
-            found[oid] = Grounds(told | memberships)
+    found = {oid: Grounds(_of(oid, [*owners, _DIRECT])) for oid, is_direct, _, owners, _ in rows if is_direct}
+    others = [row for row in rows if row[0] not in found]
+    if not others:
+        return found
+    held = _read(connection, _MEMBERSHIPS, role, to=sorted({giver for row in others for giver in row[4]}))
+    by_inheriting = bool(held) and connection.info.server_version < _INHERITED_BY_MEMBERSHIP
+    needing = {oid for oid, _, by_attribute, _, _ in others if by_attribute or by_inheriting}
+    attributes = _attributes(connection, role) if needing else None
+    for oid, _, _, owners, _ in others:
+        told = _of(oid, owners) | held
+        found[oid] = Grounds(told | (attributes or frozenset()), oid not in needing or attributes is not None)
     return found
 
 
@@ -83,8 +102,8 @@ def memberships(connection: psycopg.Connection, role: str) -> Grounds:
     return Grounds(held | (attributes or frozenset()), attributes is not None)
 
 
-def _is_inherited_by_attribute(connection: psycopg.Connection) -> bool:
-    return connection.info.server_version < _INHERITED_BY_MEMBERSHIP
+def _of(oid: int, rows: Iterable[str]) -> frozenset[str]:
+    return frozenset(f"{oid} {row}" for row in rows)
 
 
 def _attributes(connection: psycopg.Connection, role: str) -> frozenset[str] | None:
@@ -95,5 +114,5 @@ def _attributes(connection: psycopg.Connection, role: str) -> frozenset[str] | N
         return None
 
 
-def _read(connection: psycopg.Connection, question: str, role: str) -> frozenset[str]:
-    return frozenset(row for (row,) in connection.execute(question.encode(), [role]))
+def _read(connection: psycopg.Connection, question: str, role: str, to: list[int] | None = None) -> frozenset[str]:
+    return frozenset(row for (row,) in connection.execute(question.encode(), {"role": role, "to": to}))

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
+from services.cli import install
 from services.gateway.core.cdc.window import RIGHTS_CHANGED
 from tests.fixtures.cdc import Caller
 from tests.fixtures.http_port import basic
@@ -118,6 +119,32 @@ def test_a_gateway_that_began_later_knows_it_too(cdc, table, group):
         assert rows_of(cdc.user(other, door=-1), kept) == [{"id": 1, "v": "secret"}]
 
 
+@pytest.mark.parametrize("may_look", [True, False], ids=["with pg_authid", "without"])
+def test_the_gateway_s_own_role_is_enough(cdc, postgres_server, table, group, may_look):
+    """As `tidewire install` makes it. Where it may not see when roles were altered, it believes its own looks alone."""
+    login = f"cdc_gateway_{secrets.token_hex(5)}"
+    install.run(cdc.captured.dsn, {install.Duty.GATEWAY: login}, "of-a-test")
+    if not may_look:
+        cdc.sql(f"REVOKE SELECT (oid, xmin) ON pg_authid FROM {login}")
+    plain = cdc.role(f"GRANT {group} TO {{}}")
+    passing = cdc.role(f"GRANT {group} TO {{}}", "ALTER ROLE {} BYPASSRLS")
+    hidden = cdc.table("id int PRIMARY KEY, v text")
+    cdc.sql(f"GRANT SELECT ON {hidden} TO {group}; ALTER TABLE {hidden} ENABLE ROW LEVEL SECURITY")
+    subs = {role: subscribed(cdc, cdc.user(role), name) for role, name in ((plain, table), (passing, hidden))}
+    with another_gateway(cdc, TIDEWIRE_POSTGRES_DSN=postgres_server.dsn_of(cdc.database, login, "of-a-test")):
+        near = subscribed(cdc, cdc.user(passing, door=-1), hidden)
+        cdc.sql(f"INSERT INTO {hidden} VALUES (1, 'x'); INSERT INTO {table} VALUES (1, 'x')")
+        assert len(polled(cdc.user(passing, door=-1), near)["events"]) == 1
+        assert len(polled(cdc.user(plain, door=-1), subs[plain])["events"]) == 1
+        found = polled(cdc.user(passing, door=-1), subs[passing])
+        assert found["resnapshot_required"] is not may_look
+        cdc.sql(f"REVOKE {group} FROM {plain}")
+        cdc.sql(f"INSERT INTO {table} VALUES (2, 'secret')")
+        cdc.sql(f"GRANT {group} TO {plain}")
+        behind = {**subs[plain], "offset": found["latest_offset"]}
+        assert lost_because(cdc.user(plain, door=-1), behind) == RIGHTS_CHANGED
+
+
 def test_a_service_role_that_comes_by_membership_counts_like_a_right(cdc, table):
     cdc.sql("DO $$ BEGIN CREATE ROLE tidewire_dba; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
     role = cdc.role("ALTER ROLE {} PASSWORD 'of-a-test'", "GRANT tidewire_dba TO {}")
@@ -133,12 +160,14 @@ def test_a_service_role_that_comes_by_membership_counts_like_a_right(cdc, table)
     assert lost_because(user, ahead) == RIGHTS_CHANGED
 
 
-def test_a_new_password_interrupts_nothing(cdc, table, group):
+def test_a_new_password_or_a_membership_beside_it_interrupts_nothing(cdc, table, group):
+    beside = cdc.role()
     roles = [cdc.role(f"GRANT {group} TO {{}}"), cdc.role(f"GRANT SELECT ON {table} TO {{}}")]
     subs = [subscribed(cdc, cdc.user(role), table, include={"after": True}) for role in roles]
     cdc.sql(f"INSERT INTO {table} VALUES (1, 'a')")
     for role in roles:
         cdc.sql(f"ALTER ROLE {role} PASSWORD 'another'")
+        cdc.sql(f"GRANT {beside} TO {role}")
     cdc.sql(f"INSERT INTO {table} VALUES (2, 'b')")
     for role, sub in zip(roles, subs, strict=True):
         assert [row["id"] for row in rows_of(cdc.user(role), sub)] == [1, 2]

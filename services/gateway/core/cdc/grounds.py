@@ -1,7 +1,8 @@
 """What a right rests on that no DDL in the log tells of: memberships, attributes of roles, ownership.
 
 PostgreSQL writes a row of its catalog anew whenever one of these changes, so that the row has another xmin: grounds
-that are the same at two moments were the same in between. Where they differ, the right may have been lost and given back.
+that are the same at two moments were the same in between. Where they differ, the right may have been lost and given
+back.
 """
 
 from hashlib import sha256
