@@ -59,8 +59,8 @@ class CdcSubscription(_message.Message):
     include_after: bool
     format: CdcFormat
     include_changed_keys: bool
-    grounds: str
-    def __init__(self, sub_id: _Optional[str] = ..., principal: _Optional[str] = ..., database_role: _Optional[str] = ..., service_role: _Optional[str] = ..., history: _Optional[int] = ..., start_seq: _Optional[int] = ..., table: _Optional[_Union[CdcTable, _Mapping]] = ..., query: _Optional[_Union[CdcQuery, _Mapping]] = ..., filter: _Optional[_Union[CdcFilter, _Mapping]] = ..., include_before: _Optional[bool] = ..., include_after: _Optional[bool] = ..., format: _Optional[_Union[CdcFormat, str]] = ..., include_changed_keys: _Optional[bool] = ..., grounds: _Optional[str] = ...) -> None: ...
+    grounds: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sub_id: _Optional[str] = ..., principal: _Optional[str] = ..., database_role: _Optional[str] = ..., service_role: _Optional[str] = ..., history: _Optional[int] = ..., start_seq: _Optional[int] = ..., table: _Optional[_Union[CdcTable, _Mapping]] = ..., query: _Optional[_Union[CdcQuery, _Mapping]] = ..., filter: _Optional[_Union[CdcFilter, _Mapping]] = ..., include_before: _Optional[bool] = ..., include_after: _Optional[bool] = ..., format: _Optional[_Union[CdcFormat, str]] = ..., include_changed_keys: _Optional[bool] = ..., grounds: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CdcTable(_message.Message):
     __slots__ = ("oid", "schema", "name")

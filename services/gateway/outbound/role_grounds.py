@@ -67,7 +67,6 @@ WHERE current_setting('server_version_num')::int < 160000 OR a.oid = (SELECT oid
 """
 )
 _IS_SUPERUSER = "SELECT rolsuper FROM pg_roles WHERE rolname = %s"
-_DIRECT = "direct"
 # From here on each membership says itself whether it is inherited; before, an attribute of the member did.
 _INHERITED_BY_MEMBERSHIP = 160000
 
@@ -78,7 +77,7 @@ def readable(connection: psycopg.Connection, role: str, oids: Iterable[int]) -> 
     The rows are read after the right was seen: what changed in between is in them.
     """
     rows = connection.execute(_MAY_READ, [list(oids), role]).fetchall()
-    found = {oid: Grounds(_of(oid, [*owners, _DIRECT])) for oid, is_direct, _, owners, _ in rows if is_direct}
+    found = {oid: Grounds(frozenset(owners), is_direct=True) for oid, is_direct, _, owners, _ in rows if is_direct}
     others = [row for row in rows if row[0] not in found]
     if not others:
         return found
@@ -87,8 +86,8 @@ def readable(connection: psycopg.Connection, role: str, oids: Iterable[int]) -> 
     needing = {oid for oid, _, by_attribute, _, _ in others if by_attribute or by_inheriting}
     attributes = _attributes(connection, role) if needing else None
     for oid, _, _, owners, _ in others:
-        told = _of(oid, owners) | held
-        found[oid] = Grounds(told | (attributes or frozenset()), oid not in needing or attributes is not None)
+        seen = attributes if oid in needing else frozenset[str]()
+        found[oid] = Grounds(frozenset(owners) | held | (seen or frozenset()), is_whole=seen is not None)
     return found
 
 
@@ -99,11 +98,7 @@ def memberships(connection: psycopg.Connection, role: str) -> Grounds:
     if row is None or not row[0]:
         return Grounds(held)
     attributes = _attributes(connection, role)
-    return Grounds(held | (attributes or frozenset()), attributes is not None)
-
-
-def _of(oid: int, rows: Iterable[str]) -> frozenset[str]:
-    return frozenset(f"{oid} {row}" for row in rows)
+    return Grounds(held | (attributes or frozenset()), is_whole=attributes is not None)
 
 
 def _attributes(connection: psycopg.Connection, role: str) -> frozenset[str] | None:

@@ -86,7 +86,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     history: int
     wishes: Wishes
     # What its owner's right rested on when it was made.
-    grounds: str = ""
+    grounds: frozenset[str] = frozenset()
     # One of the two.
     table: tuple[int, str, str] | None = None  # oid, schema, name
     query: tuple[str, tuple[Any, ...]] | None = None  # query_id, args
@@ -178,7 +178,7 @@ def to_record(subscription: Subscription) -> CdcSubscription:
         include_after=wishes.after,
         include_changed_keys=wishes.changed_keys,
         format=FORMATS[wishes.format],
-        grounds=subscription.grounds,
+        grounds=sorted(subscription.grounds),
         filter=CdcFilter(
             ops=wishes.ops,
             columns=wishes.columns,
@@ -219,7 +219,7 @@ def from_record(record: CdcSubscription) -> Subscription:
         start=record.start_seq,
         history=record.history,
         wishes=wishes,
-        grounds=record.grounds,
+        grounds=frozenset(record.grounds),
         table=(record.table.oid, record.table.schema, record.table.name) if of_table else None,
         query=None if of_table else (record.query.query_id, tuple(map(orjson.loads, record.query.args))),
     )

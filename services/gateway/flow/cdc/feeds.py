@@ -158,7 +158,7 @@ class Feeds:
     def forget(self, sub_id: str) -> None:
         self._held.pop(sub_id, None)
 
-    async def refuse_unless_readable(self, reader: Owner, tables: frozenset[int]) -> str:
+    async def refuse_unless_readable(self, reader: Owner, tables: frozenset[int]) -> frozenset[str]:
         """Decision 19; no answer about a right means no. What the right rests on."""
         right = await self._rights.of(reader, tables, anew=True)
         if not right.is_given:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from services.gateway.core.cdc.grounds import BY_TOKEN, Grounds, Sight, sighted, sights_since
+from services.gateway.core.cdc.grounds import EVERY_TABLE, Grounds, Sight, sighted, sights_since
 from services.gateway.core.cdc.marks import NOWHERE, Doubt, doubt_of_right, may_be_lost
 from services.gateway.core.cdc.subscription import Owner, Subscription
 from services.gateway.errors import NotVisibleYet
@@ -43,7 +43,7 @@ class Right(Struct, frozen=True):
     last_given: int = 0
     doubts: tuple[Doubt, ...] = ()
     # What it rests on beside that, all that was seen of this, and the last seq when it was last seen to be given.
-    grounds: str = ""
+    grounds: frozenset[str] = frozenset()
     sights: tuple[Sight, ...] = ()
     given_at: int = NOWHERE
     given_s: float = 0.0
@@ -68,7 +68,7 @@ class Rights:
         """As PostgreSQL said lately; `anew`: as it says now; `at`: as it said when the log had this seq already."""
         now_s, generation, asked = self._clock(), self._log.schema_generation, self._log.latest
         if reader.database_role is None or _is_by_token(reader):
-            return Right(generation, now_s, reader.is_privileged, grounds=BY_TOKEN)
+            return Right(generation, now_s, reader.is_privileged)
         key = _key(reader, tables)
         known = self._known.get(key)
         if known is not None and not anew:
@@ -94,7 +94,7 @@ class Rights:
             return right.doubts
         owner = subscription.owner
         is_own = (owner.name, owner.database_role) == (reader.name, reader.database_role)
-        since = sights_since(right.sights, subscription.grounds if is_own else "")
+        since = sights_since(right.sights, subscription.grounds if is_own else frozenset())
         found = [sight.doubt for sight in since if sight.doubt is not None]
         if len(found) < len(since):
             found.append(await self._before_first(_key(reader, tables), right.sights[0]))
@@ -110,40 +110,37 @@ class Rights:
             self._known[key] = replace(known, sights=(Sight(first.grounds, doubt), *known.sights[1:]))
         return doubt
 
-    async def _grounds(self, reader: Owner, tables: frozenset[int]) -> Grounds | None:
+    async def _grounds(self, reader: Owner, tables: frozenset[int]) -> dict[int, Grounds] | None:
         """None if the right is not given."""
         assert reader.database_role is not None
         if reader.is_privileged:
-            return await self._catalog.memberships(reader.database_role)
+            return {EVERY_TABLE: await self._catalog.memberships(reader.database_role)}
         found = await self._catalog.readable(reader.database_role, tables)
-        if found.keys() != tables:
-            return None
-        rows = frozenset(row for grounds in found.values() for row in grounds.rows)
-        return Grounds(rows, all(grounds.is_whole for grounds in found.values()))
+        return found if found.keys() == tables else None
 
-    async def _given(self, key: _Key, right: Right, grounds: Grounds, now_s: float) -> Right:
+    async def _given(self, key: _Key, right: Right, grounds: dict[int, Grounds], now_s: float) -> Right:
         nothing = Right(0, 0.0, False)
         known = self._known.get(key, nothing)
-        unseen = "" if grounds.is_whole else known.unseen
-        if not grounds.is_whole and (not unseen or now_s - known.given_s > NEAR_S):
+        unseen = known.unseen
+        if not unseen or now_s - known.given_s > NEAR_S:
             unseen = secrets.token_hex(8)
-        name = grounds.named(unseen)
-        has_changed = bool(known.sights) and known.sights[-1].grounds != name
+        names = frozenset(each.named(oid, "" if each.is_whole else unseen) for oid, each in grounds.items())
+        has_changed = bool(known.sights) and known.sights[-1].grounds != names
         # Where it may have been lost, the log must first have all that the answer could see.
         is_fenced = has_changed or may_be_lost(self._log.marks.since(known.last_given), key[1])
         if is_fenced and not await self._fence.passed():
             raise NotVisibleYet
         # Another call may have been first.
         known = self._known.get(key, nothing)
-        if known.sights and known.sights[-1].grounds != name and not is_fenced:
+        if known.sights and known.sights[-1].grounds != names and not is_fenced:
             raise NotVisibleYet
         return replace(
             right,
             is_given=True,
             last_given=max(right.generation, known.last_given),
             doubts=self._doubts_by_ddl(key, known, right.generation),
-            grounds=name,
-            sights=sighted(known.sights, name, Doubt(known.given_at, self._log.latest)),
+            grounds=names,
+            sights=sighted(known.sights, names, Doubt(known.given_at, self._log.latest)),
             given_at=right.asked,
             given_s=now_s,
             unseen=unseen,
