@@ -96,11 +96,12 @@ class Local:
         with CatalogReader(self._postgres) as reader:
             for at, query in enumerate(queries):
                 planned = self._planned(reader, query)
-                made.append(planned if isinstance(planned, Outcome) else None)
-                if isinstance(planned, Outcome):
+                values = () if isinstance(planned, Outcome) else _parameters(reader, query, planned)
+                refused = next((one for one in (planned, values) if isinstance(one, Outcome)), None)
+                made.append(refused)
+                if isinstance(planned, Outcome) or isinstance(values, Outcome):
                     continue
                 job, places = jobs.get(query.template_id, (None, []))
-                values = tuple(one.value if one.HasField("value") else None for one in query.parameters)
                 tuples = (*job.tuples, values) if job is not None else (values,)
                 moment_us = time.time_ns() // 1000
                 job = Job(plan=planned, settings=query.text_settings, tuples=tuples, moment_us=moment_us)
@@ -137,6 +138,13 @@ class Local:
         except (storage.Unstorable, ValueError) as unfit:
             return Outcome("unfit", str(unfit))
         return chosen
+
+
+def _parameters(reader: CatalogReader, query: Query, plan: Plan) -> ResultRow | Outcome:
+    """The query's values in the text that the log has, as PostgreSQL reads them."""
+    given = tuple(one.value if one.HasField("value") else None for one in query.parameters)
+    [read] = reader.normalised(query, plan.parameter_types, [given])
+    return Outcome("refused", str(read), sqlstate=read.sqlstate) if isinstance(read, Refused) else read
 
 
 def query_for(question: Question) -> Query:

@@ -69,6 +69,8 @@ def _tried(make: Callable[[], T]) -> T | str:
 def _refuse_what_cannot_be_known(described: Described, settings: TextSettings) -> None:
     if described.obstacle:
         raise Untranslatable(described.obstacle)
+    if not described.columns:
+        raise Untranslatable("a result without columns")
     for stranger in sorted(described.strangers):
         raise Untranslatable(f"{stranger}, which is not PostgreSQL's own")
     for function in (described.unsteady, described.unlogged):

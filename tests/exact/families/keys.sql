@@ -6,3 +6,4 @@ SELECT b, s FROM links WHERE a <> ALL (ARRAY[3])
 SELECT DISTINCT ON (x) x, t FROM t ORDER BY x, id
 SELECT x, t FROM tops WHERE x < 0
 SELECT ctid FROM k WHERE tid = 99
+SELECT FROM t WHERE a
