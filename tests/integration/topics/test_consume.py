@@ -234,7 +234,8 @@ def test_latest_offsets(consumer, topic) -> None:
             ).body
             == {"offsets": [{"topic_id": topic.name, "partition_id": 0, "next_offset": 4, "last_offset": 3}]}
         ),
-        within_s=10,
+        "the offsets behind the messages",
+        within_s=30,
     )
 
 
