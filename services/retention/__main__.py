@@ -12,6 +12,7 @@ from services.chassis.kafka import KafkaUnreachable, ensure_topics
 from services.chassis.metrics import new_registry
 from services.chassis.redis import RedisUnreachable, connect_sync
 from services.chassis.run import Stop, entry
+from services.chassis.status import StatusWriter
 from services.retention.flow.run import RetentionRun
 from services.retention.metrics import Metrics
 from services.retention.outbound.horizons import Horizons
@@ -42,6 +43,7 @@ def main(settings: Settings, *, is_dry: bool = False) -> None:
         print(*(run.run(is_dry=True) or ["nothing to trim"]), sep="\n")
         return
     health.serve(settings.http, registry, progress)
+    status = StatusWriter(settings.kafka, "retention", registry, progress).start()
     while not stop.requested:
         try:
             run.run()
@@ -51,6 +53,7 @@ def main(settings: Settings, *, is_dry: bool = False) -> None:
             log.warning("run_failed", reason=str(error))
             progress.not_ready(str(error))
         _rest(settings.retention.interval_s, stop, progress)
+    status.close()
     log.info("stopped")
 
 
