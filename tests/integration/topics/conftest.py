@@ -18,7 +18,7 @@ def stack(postgres_server, kafka, redis_server, tmp_path_factory):
     name = f"topics_{secrets.token_hex(5)}"
     dsn = postgres_server.create_database(name)
     with cdc_stack(
-        dsn, kafka, redis_server, tmp_path_factory.mktemp("topics"), TIDEWIRE_TOPICS_VISIBILITY_TIMEOUT_SECS="3"
+        dsn, kafka, redis_server, tmp_path_factory.mktemp("topics"), TIDEWIRE_TOPICS_VISIBILITY_TIMEOUT_SECS="8"
     ) as made:
         made.sql("CREATE SCHEMA app")
         made.sql("CREATE TABLE app.orders (id int PRIMARY KEY, note text)")
