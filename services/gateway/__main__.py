@@ -105,7 +105,7 @@ async def _serve(
         cdc=cdc.door,
         log=cdc.change_log,
         delivery=delivery,
-        statuses=Statuses(settings.kafka),
+        statuses=Statuses(settings.kafka, log=log),
         tables=AdminTables(settings.postgres),
         deliveries_behind=lambda: deliveries.behind,
     )
