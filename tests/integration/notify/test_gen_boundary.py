@@ -5,21 +5,16 @@ committed yet.
 """
 
 import asyncio
-import json
 
 import psycopg
 import pytest
 
-from proto.partitions import PARTITIONS
-from proto.tidewire.v1.notifications_pb2 import NOTIFICATION_KIND_DELTA, NOTIFICATION_KIND_RESUBSCRIBED, Notification
 from services.capture.outbound import watch
-from services.chassis.kafka import Kafka
 from services.devstack.ports import free_port
-from services.recompute.core.notify import messages
-from services.recompute.outbound.notifications import Notifications
 from tests.fixtures.gateway import GatewayProcess
 from tests.fixtures.http_port import SECRET
 from tests.fixtures.notify_race import Race
+from tests.fixtures.notify_worker import NotifyWorker
 
 PREFIX = "gen_boundary."
 SOCKETS = 12
@@ -59,45 +54,19 @@ def dsn(postgres_server):
     postgres_server.drop_database("notify_race")
 
 
-class Worker:
-    """Tells what it likes, as the one owner of all partitions."""
-
-    def __init__(self, kafka):
-        self._notifications = Notifications(
-            Kafka(bootstrap=kafka.bootstrap, topic_prefix=PREFIX), worker_id="race", while_waiting=lambda: None
-        )
-        self._notifications.take_over(range(PARTITIONS))
-        self._seq = 0
-
-    def delta(self, race, gen):
-        self._seq += 1
-        row = json.dumps({"id": self._seq, "word": race.by_gen[gen].word}, separators=(",", ":"))
-        payload = messages.delta(race.query_id, self._seq, gen, [row], [])
-        self._tell(race, gen, NOTIFICATION_KIND_DELTA, payload)
-
-    def resubscribed(self, race, gen):
-        self._tell(race, gen, NOTIFICATION_KIND_RESUBSCRIBED, messages.resubscribed(race.query_id, gen))
-
-    def _tell(self, race, gen, kind, payload):
-        self._notifications.tell(
-            Notification(
-                query_id=race.query_id, gen=gen, seq=self._seq, kind=kind, payload=payload, channel="pgr", role="x"
-            )
-        )
-        self._notifications.poll()
-
-
 async def run(race, worker, gateways, count, kills):
+    def tell(gen):
+        worker.delta(race.query_id, gen, word=race.by_gen[gen].word)
+
     async def any_gens():
         while not race.is_over:
-            known = sorted(race.by_gen)
-            worker.delta(race, race.dice.choice(known[-3:]))
+            tell(race.dice.choice(sorted(race.by_gen)[-3:]))
             await asyncio.sleep(0.002)
 
     connection = await race.connected()
 
     async def tell_before_the_commit(gen):
-        worker.delta(race, gen)
+        tell(gen)
         await asyncio.sleep(race.dice.random() * 0.02)
 
     async with asyncio.TaskGroup() as group:
@@ -107,7 +76,7 @@ async def run(race, worker, gateways, count, kills):
             group.create_task(race.come_and_go())
         for number in range(1, count):
             gen = await race.register(connection, "SELECT 1 AS id, '{word}' AS word", tell_before_the_commit)
-            worker.resubscribed(race, gen)
+            worker.resubscribed(race.query_id, gen)
             await asyncio.sleep(race.dice.random() * 0.3)
             if number % (count // (kills + 1)) == 0:
                 await asyncio.to_thread(gateways.kill_and_start)
@@ -119,7 +88,7 @@ async def raced(dsn, kafka, directory, *, count, kills):
     gateways = Gateways(dsn, kafka.bootstrap, directory)
     try:
         race = Race(dsn, gateways.http_port, "raced")
-        await run(race, Worker(kafka), gateways, count, kills)
+        await run(race, NotifyWorker(kafka.bootstrap, PREFIX), gateways, count, kills)
         return race
     finally:
         gateways.current.kill()
