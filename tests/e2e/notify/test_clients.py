@@ -129,15 +129,18 @@ def test_the_demo_s_page_follows_the_door(door, chromium):
     shop.open_shop(door.direct)
     shop_feed.grant(door.direct)
     door.sql(
-        "INSERT INTO shop.orders VALUES (1, 1, 'paid'), (2, 2, 'new')",
-        "INSERT INTO shop.items VALUES (1, 1, 2), (1, 3, 1), (2, 1, 1)",
+        "INSERT INTO shop.orders VALUES (1001, 1, 'paid'), (1002, 2, 'new')",
+        "INSERT INTO shop.items VALUES (1001, 1, 2), (1001, 3, 1), (1002, 1, 1)",
     )
     variables = environ(door, sub="shop page", database_role=shop_feed.ROLE)
     feed = shop_feed.open_feed(door.direct, variables["GATEWAY_URL"], variables["GATEWAY_TOKEN"])
     assert feed.described() == {"door": "notify", "query_id": shop_feed.QUERY_ID}
     with shop_page.serve(feed, *variables.values()) as address, chromium.page() as page:
         page.open(address)
-        for change in ("UPDATE shop.orders SET status = 'paid' WHERE id = 2", "DELETE FROM shop.orders WHERE id = 1"):
+        for change in (
+            "UPDATE shop.orders SET status = 'paid' WHERE id = 1002",
+            "DELETE FROM shop.orders WHERE id = 1001",
+        ):
             wanted = revenue(door)
             assert wanted
             page.until(TABLE, wanted)

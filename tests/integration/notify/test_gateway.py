@@ -4,11 +4,18 @@ import time
 
 import psycopg
 import pytest
+from confluent_kafka import Producer
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from proto.tidewire.v1.notifications_pb2 import NotificationRecord
+from proto.topics import NOTIFICATIONS
 from services.capture.outbound import watch
+from services.chassis.kafka import Kafka
 from services.devstack.ports import free_port
+from services.gateway.core.notify.continuity import Gap
+from services.gateway.inbound.notifications import NotificationLog
+from services.recompute.core.notify.registration import partition_of_name
 from tests.fixtures.gateway import start_gateway
 from tests.fixtures.http_port import SECRET, token
 from tests.fixtures.notify_worker import NotifyWorker
@@ -92,13 +99,43 @@ def test_p32_refusals_come_before_the_upgrade(running):
     assert running.status("of_42", sub="42") == running.status("of_42", by_query=True, sub="42") == 101
     assert running.status("of_42", sub="43") == running.status("no_such") == 404
     assert running.status("of_42", sub="42", exp=time.time() - 600) == 401
-    running.sql("ALTER SCHEMA _tidewire RENAME TO away")
+    running.sql("ALTER FUNCTION _tidewire.registered(text) RENAME TO away")
     try:
         assert running.status("of_42", sub="42") == running.status("no_such") == 503
         assert running.status("no_such", exp=time.time() - 600) == 401
     finally:
-        running.sql("ALTER SCHEMA away RENAME TO _tidewire")
+        running.sql("ALTER FUNCTION _tidewire.away(text) RENAME TO registered")
     assert running.status("of_42", sub="42") == 101
+
+
+async def test_p35_a_reader_notices_that_records_are_missing(running, kafka):
+    """P35: offsets that were skipped, as compaction does to a reader that is far behind."""
+    own = Kafka(bootstrap=kafka.bootstrap, topic_prefix=PREFIX)
+    worker, log = NotifyWorker(kafka.bootstrap, PREFIX), NotificationLog(own)
+    # What an aborted transaction wrote is there and never read.
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "gap"})
+    producer.init_transactions(30)
+    batches = log.batches()
+
+    async def told():
+        worker.delta("q", 1)
+        found = []
+        while not any(isinstance(one, NotificationRecord) for one in found):
+            found += await anext(batches)
+        return [type(one) for one in found]
+
+    try:
+        assert await told() == await told() == [NotificationRecord]
+        producer.begin_transaction()
+        producer.produce(own.broker_name(NOTIFICATIONS.name), b"never read", partition=partition_of_name("q"))
+        producer.flush(30)
+        producer.abort_transaction(30)
+        assert await told() == [Gap, NotificationRecord]
+        assert await told() == [NotificationRecord]
+    finally:
+        worker.close()
+        await batches.aclose()
+        log.close()
 
 
 def test_p34_what_is_registered_is_asked_of_postgresql_each_time(running):
