@@ -127,7 +127,8 @@ async def test_p35_a_reader_notices_that_records_are_missing(running, kafka):
     try:
         assert await told() == await told() == [NotificationRecord]
         producer.begin_transaction()
-        producer.produce(own.broker_name(NOTIFICATIONS.name), b"never read", partition=partition_of_name("q"))
+        partition = partition_of_name("q")
+        producer.produce(own.broker_name(NOTIFICATIONS.name), b"never read", key=b"gap", partition=partition)
         producer.flush(30)
         producer.abort_transaction(30)
         assert await told() == [Gap, NotificationRecord]
