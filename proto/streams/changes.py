@@ -295,7 +295,7 @@ class ChangesReader:
                     yield from self._schema_of(event)
                     yield event
                     self._open = OpenTransaction(begin, ordinal + 1)
-                if not isinstance(event, SchemaChanged | Registered | BarrierPassed):
+                if isinstance(event, RowChanged | Truncated | ChangeUnwritable):
                     seq = self._count(seq)
                 ordinal += 1
 

@@ -52,13 +52,13 @@ STATEMENTS = {
         "ALTER ROLE {role} BYPASSRLS",
         "GRANT pg_read_all_data TO {role}",
         "GRANT pg_signal_backend TO {role}",
-        "GRANT INSERT, UPDATE ON _tidewire.topic_dead TO {role}",
     ),
     Duty.GATEWAY: (
         # To end a subscriber's query that does not stop at its timeout.
         "GRANT pg_signal_backend TO {role}",
+        # When a role was last altered; not its password.
+        "GRANT SELECT (oid, xmin) ON pg_catalog.pg_authid TO {role}",
         "GRANT SELECT ON _tidewire.topics, _tidewire.topic_routes TO {role}",
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON _tidewire.topic_offsets, _tidewire.topic_dead TO {role}",
     ),
 }
 

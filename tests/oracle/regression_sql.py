@@ -43,6 +43,7 @@ SELECT current_setting('standard_conforming_strings') = 'off'
              UNION SELECT 'pg_temp')
 """
 SUPERUSER = "postgres"
+SYNTAX_ERROR = "42601"
 # Of refusals that are Tidewire's: effects, and code that is not trusted.
 OUR_OWN = ("0A000", "42501")
 
@@ -161,7 +162,8 @@ class Session:
             assert row is not None
             self._state = tuple(row)
         role, schemas, *settings = self._state
-        if role != SUPERUSER or self._is_of_this_session(sql):
+        # A text that is no SQL is refused by the gateway, which reads it before literals and comments leave it.
+        if role != SUPERUSER or told.sqlstate == SYNTAX_ERROR or self._is_of_this_session(sql):
             return
         named = dict(zip((*_TEXTS, *BROUGHT), settings, strict=True))
         query = query_of(

@@ -12,11 +12,13 @@ from proto.streams.changes import (
     Committed,
     HistoryBegan,
     Idle,
+    Registered,
     RowChanged,
     SchemaChanged,
     SchemaSeen,
     Truncated,
 )
+from proto.streams.topic_marks import ActorNamed, RowsTruncated, TopicDefined
 from proto.tidewire.v1.changes_pb2 import ChangesRecord
 from services.capture.core.continuity import Ledger
 from tests.property import wal
@@ -26,11 +28,15 @@ SCHEMAS = ("public", "public", "public", "_tidewire")
 TABLES = range(len(SCHEMAS))
 ROWS = {"insert": wal.insert, "update": wal.update, "delete": wal.delete}
 
+MARKS = ("barrier", "ddl", "registration", "topics", "truncated", "of a newer version")
+
 OP = st.one_of(
     st.tuples(st.sampled_from(sorted(ROWS)), st.sampled_from(TABLES)),
     st.tuples(st.just("truncate"), st.lists(st.sampled_from(TABLES), min_size=1, max_size=3, unique=True).map(tuple)),
-    st.tuples(st.just("mark"), st.sampled_from(["barrier", "ddl", "of a newer version"])),
-    st.tuples(st.just("message"), st.sampled_from(["tidewire.barrier", "tidewire.ddl", "other", "stray"])),
+    st.tuples(st.just("mark"), st.sampled_from(MARKS)),
+    st.tuples(
+        st.just("message"), st.sampled_from(["tidewire.barrier", "tidewire.ddl", "tidewire.actor", "other", "stray"])
+    ),
     st.tuples(st.just("alter"), st.sampled_from(TABLES), st.integers(1, 4), st.sampled_from(wal.IDENTITIES)),
     st.tuples(st.just("many"), st.sampled_from(TABLES), st.integers(2, 25)),
 )
@@ -236,6 +242,14 @@ def _told(event: ChangeEvent, shown: dict) -> tuple:
             return (event.commit_lsn, event.seq, event.ordinal, "truncate", relation)
         case BarrierPassed():
             return (event.commit_lsn, "barrier", event.barrier_id)
+        case Registered():
+            return (event.commit_lsn, "registration", event.description)
+        case TopicDefined():
+            return (event.commit_lsn, "topics", event.content)
+        case RowsTruncated():
+            return (event.commit_lsn, "truncated", event.content)
+        case ActorNamed():
+            return (event.commit_lsn, "actor", event.content)
         case SchemaChanged():
             return (event.commit_lsn, "ddl", event.description)
         case Committed():

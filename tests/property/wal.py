@@ -109,15 +109,17 @@ def truncate(shapes: tuple[Relation, ...]) -> Op:
 
 
 def message(prefix: str, content: bytes, *, transactional: bool = True) -> Op:
-    """What any login may emit: nothing that counts."""
+    """What any login may emit: nothing that counts, but its word for who writes."""
     raw = b"M" + pack("!Bq", transactional, 1) + prefix.encode() + b"\0" + pack("!i", len(content)) + content
-    return Op(raw, (), (), counts=False)
+    is_actor = transactional and prefix == "tidewire.actor"
+    return Op(raw, (), (("actor", content),) if is_actor else (), counts=False)
 
 
 def mark(kind: str, content: bytes) -> Op:
     """A row of our own table of marks."""
     raw = b"I" + pack("!I", MARKS.oid) + b"N" + tuple_bytes((b"1", kind.encode(), content))
-    known = {"barrier": ("barrier", content.decode()), "ddl": ("ddl", content)}
+    known = {kind: (kind, content) for kind in ("ddl", "registration", "topics", "truncated")}
+    known["barrier"] = ("barrier", content.decode())
     return Op(raw, (MARKS,), (known[kind],) if kind in known else (), counts=False)
 
 
@@ -132,12 +134,20 @@ def expected(transactions: list[Transaction], lsn: int, first_seq: int) -> list[
         if transaction.commit_lsn < lsn:
             continue
         ordinal, mark = 0, len(events)
+        # The name of an actor waits for what it is of; alone in a transaction it is no news.
+        named: list[tuple] = []
         for op in transaction.ops:
             for event in op.events:
+                if event[0] == "actor":
+                    named = [(transaction.commit_lsn, *event)]
+                    continue
+                events += named
+                ordinal, named = ordinal + len(named), []
                 place = (seq, ordinal) if op.counts else ()
                 events.append((transaction.commit_lsn, *place, *event))
                 seq, ordinal = seq + op.counts, ordinal + 1
         if len(events) > mark:
+            events += named
             events.append((transaction.commit_lsn, seq, "committed", transaction.end_lsn, transaction.xid))
     return events
 

@@ -31,7 +31,7 @@ class CursorRecord(_message.Message):
     def __init__(self, written_us: _Optional[int] = ..., cdc_subscription: _Optional[_Union[CdcSubscription, _Mapping]] = ..., cdc_cursor: _Optional[_Union[CdcCursor, _Mapping]] = ..., group_offset: _Optional[_Union[GroupOffset, _Mapping]] = ..., prepared_query: _Optional[_Union[PreparedQuery, _Mapping]] = ...) -> None: ...
 
 class CdcSubscription(_message.Message):
-    __slots__ = ("sub_id", "principal", "database_role", "service_role", "history", "start_seq", "table", "query", "filter", "include_before", "include_after", "format", "include_changed_keys")
+    __slots__ = ("sub_id", "principal", "database_role", "service_role", "history", "start_seq", "table", "query", "filter", "include_before", "include_after", "format", "include_changed_keys", "grounds")
     SUB_ID_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     DATABASE_ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +45,7 @@ class CdcSubscription(_message.Message):
     INCLUDE_AFTER_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_CHANGED_KEYS_FIELD_NUMBER: _ClassVar[int]
+    GROUNDS_FIELD_NUMBER: _ClassVar[int]
     sub_id: str
     principal: str
     database_role: str
@@ -58,7 +59,8 @@ class CdcSubscription(_message.Message):
     include_after: bool
     format: CdcFormat
     include_changed_keys: bool
-    def __init__(self, sub_id: _Optional[str] = ..., principal: _Optional[str] = ..., database_role: _Optional[str] = ..., service_role: _Optional[str] = ..., history: _Optional[int] = ..., start_seq: _Optional[int] = ..., table: _Optional[_Union[CdcTable, _Mapping]] = ..., query: _Optional[_Union[CdcQuery, _Mapping]] = ..., filter: _Optional[_Union[CdcFilter, _Mapping]] = ..., include_before: _Optional[bool] = ..., include_after: _Optional[bool] = ..., format: _Optional[_Union[CdcFormat, str]] = ..., include_changed_keys: _Optional[bool] = ...) -> None: ...
+    grounds: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sub_id: _Optional[str] = ..., principal: _Optional[str] = ..., database_role: _Optional[str] = ..., service_role: _Optional[str] = ..., history: _Optional[int] = ..., start_seq: _Optional[int] = ..., table: _Optional[_Union[CdcTable, _Mapping]] = ..., query: _Optional[_Union[CdcQuery, _Mapping]] = ..., filter: _Optional[_Union[CdcFilter, _Mapping]] = ..., include_before: _Optional[bool] = ..., include_after: _Optional[bool] = ..., format: _Optional[_Union[CdcFormat, str]] = ..., include_changed_keys: _Optional[bool] = ..., grounds: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CdcTable(_message.Message):
     __slots__ = ("oid", "schema", "name")

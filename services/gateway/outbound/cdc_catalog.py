@@ -14,12 +14,14 @@ import psycopg
 from services.changelog import barrier
 from services.changelog.snapshot import Snapshot
 from services.chassis.postgres import Postgres, PostgresRefused, PostgresUnreachable, connect
+from services.gateway.core.cdc.grounds import Grounds
 from services.gateway.core.cdc.keys import KeyColumn
 from services.gateway.core.cdc.literals import text_of
 from services.gateway.core.cdc.subscription import KeyFilter, Wishes
 from services.gateway.core.cdc.table import Table
 from services.gateway.core.cdc.types import Family, family_of
 from services.gateway.errors import RpcRefused
+from services.gateway.outbound import role_grounds
 from services.gateway.outbound.asked_together import AskedTogether
 from services.gateway.outbound.table_names import find_table
 
@@ -91,19 +93,6 @@ WITH RECURSIVE below(given, typid) AS (
 )
 SELECT b.given, b.typid FROM below b JOIN pg_type t ON t.oid = b.typid WHERE t.typtype <> 'd'
 """
-# Raw rows go to this role only if it may read the whole table and no policy binds it there (decision 19). Grants
-# are also read from the rows of the catalog: has_table_privilege answers from a cache, which a commit that can be seen
-# already may not have reached.
-MAY_READ = """
-SELECT c.oid FROM pg_class c, pg_roles r
-WHERE c.oid = ANY (%s) AND r.rolname = %s AND r.rolcanlogin
-  AND has_schema_privilege(r.oid, c.relnamespace, 'USAGE') AND has_table_privilege(r.oid, c.oid, 'SELECT')
-  AND (r.rolsuper OR pg_has_role(r.oid, 'pg_read_all_data', 'USAGE')
-       OR EXISTS (SELECT FROM aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) g
-                  WHERE g.privilege_type = 'SELECT' AND (g.grantee = 0 OR pg_has_role(r.oid, g.grantee, 'USAGE'))))
-  AND (NOT c.relrowsecurity OR r.rolsuper OR r.rolbypassrls
-       OR (NOT c.relforcerowsecurity AND pg_has_role(r.oid, c.relowner, 'USAGE')))
-"""
 _TIMES = (Family.DATE, Family.TIME, Family.TIME_ZONED, Family.MOMENT, Family.MOMENT_ZONED)
 _NOT_FIXED = re.compile(r"now|today|tomorrow|yesterday", re.IGNORECASE)
 MOST_PRINTED = 10_000
@@ -133,9 +122,14 @@ class CdcCatalog:
         """Those of them that are tables; views and others are left out."""
         return await self._tables.answer(oids)
 
-    async def readable(self, role: str, oids: Iterable[int]) -> frozenset[int]:
-        """Which of these tables the role may have the raw rows of."""
-        return frozenset(oid for _, oid in await self._readable.answer((role, oid) for oid in oids))
+    async def readable(self, role: str, oids: Iterable[int]) -> dict[int, Grounds]:
+        """Which of these tables the role may have the raw rows of, and what that rests on."""
+        found = await self._readable.answer((role, oid) for oid in oids)
+        return {oid: grounds for (_, oid), grounds in found.items()}
+
+    async def memberships(self, role: str) -> Grounds:
+        """What a service role of this role rests on."""
+        return await self._questions.ask(lambda connection: role_grounds.memberships(connection, role))
 
     async def snapshot(self) -> Snapshot:
         """What whoever asks next sees at least."""
@@ -168,16 +162,16 @@ class CdcCatalog:
     async def _ask_tables(self, oids: list[int]) -> dict[int, Table]:
         return await self._questions.ask(lambda connection: _tables(connection, sorted(oids)))
 
-    async def _ask_readable(self, pairs: list[tuple[str, int]]) -> dict[tuple[str, int], bool]:
+    async def _ask_readable(self, pairs: list[tuple[str, int]]) -> dict[tuple[str, int], Grounds]:
         by_role: dict[str, list[int]] = {}
         for role, oid in pairs:
             by_role.setdefault(role, []).append(oid)
 
-        def ask(connection: psycopg.Connection) -> dict[tuple[str, int], bool]:
+        def ask(connection: psycopg.Connection) -> dict[tuple[str, int], Grounds]:
             return {
-                (role, int(oid)): True
+                (role, oid): grounds
                 for role, oids in by_role.items()
-                for (oid,) in connection.execute(MAY_READ, [oids, role])
+                for oid, grounds in role_grounds.readable(connection, role, oids).items()
             }
 
         return await self._questions.ask(ask)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from services.chassis.postgres import Postgres, PostgresRefused, PostgresUnreachable, connect
 from services.gateway.errors import CursorsUnavailable
-from services.gateway.outbound.cdc_catalog import MAY_READ
+from services.gateway.outbound import role_grounds
 
 _OPTIONS = "-c search_path=pg_catalog -c statement_timeout=5000 -c lock_timeout=2000"
 _FIND = """
@@ -70,10 +70,8 @@ class TopicCatalog:
 
     async def may_read(self, role: str, tables: tuple[int, ...]) -> bool:
         """Whether this role may have the raw rows of all of them (decision 19)."""
-        rows = await self._ask(
-            "questions", lambda connection: connection.execute(MAY_READ, [list(tables), role]).fetchall()
-        )
-        return {oid for (oid,) in rows} == set(tables)
+        readable = await self._ask("questions", lambda connection: role_grounds.readable(connection, role, tables))
+        return readable.keys() == set(tables)
 
     async def mirror(self, row: Mirrored) -> None:
         """Return when PostgreSQL has it; rows that come while it writes go together."""

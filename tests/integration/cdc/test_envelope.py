@@ -72,6 +72,19 @@ def test_who_is_not_known_gets_an_envelope(cdc):
     assert (answer.status, answer.body["error"]["code"]) == (405, "not_supported")
 
 
+def test_a_parameter_that_a_method_does_not_take_is_refused(cdc, service):
+    """A filter with a typo would filter nothing."""
+    table = cdc.table("id int PRIMARY KEY")
+    for more in ({"filters": {"ops": ["delete"]}}, {"op": ["delete"]}, {"include": {"afters": True}}):
+        code, message = service.refusal("cdc.subscribe_table", db=cdc.database, table=table, **more)
+        assert code == "invalid_request"
+        assert next(iter(more)) in message
+    assert service.refusal("system.ping", bogus=1) == (
+        "invalid_request",
+        "unknown parameter 'bogus': system.ping takes none",
+    )
+
+
 def test_s1_what_there_is(cdc, service):
     """system.capabilities names each method."""
     assert set(service.result("system.capabilities")["methods"]) >= {

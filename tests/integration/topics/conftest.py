@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Producer
@@ -18,7 +18,7 @@ def stack(postgres_server, kafka, redis_server, tmp_path_factory):
     name = f"topics_{secrets.token_hex(5)}"
     dsn = postgres_server.create_database(name)
     with cdc_stack(
-        dsn, kafka, redis_server, tmp_path_factory.mktemp("topics"), TIDEWIRE_TOPICS_VISIBILITY_TIMEOUT_SECS="3"
+        dsn, kafka, redis_server, tmp_path_factory.mktemp("topics"), TIDEWIRE_TOPICS_VISIBILITY_TIMEOUT_SECS="8"
     ) as made:
         made.sql("CREATE SCHEMA app")
         made.sql("CREATE TABLE app.orders (id int PRIMARY KEY, note text)")
@@ -81,8 +81,15 @@ class WrittenTopic:
         self._producer.commit_transaction(30)
 
 
+class NamedTopic(NamedTuple):
+    """A topic whose messages are recompute's own, and the table behind it."""
+
+    name: str
+    table: str
+
+
 class Consumer:
-    def __init__(self, topic: WrittenTopic, caller: Caller, group: str | None = None) -> None:
+    def __init__(self, topic: WrittenTopic | NamedTopic, caller: Caller, group: str | None = None) -> None:
         self.topic, self.caller = topic, caller
         self.group = f"g_{secrets.token_hex(4)}" if group is None else group
 

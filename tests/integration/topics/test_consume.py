@@ -83,7 +83,7 @@ def test_k21_groups_are_independent_and_what_is_not_acked_comes_again(consumer, 
     assert consumer.offsets() == other.offsets() == [0, 1, 2, 3, 4]
     consumer.ack(4)
     assert consumer.offsets() == []
-    wait_until(lambda: other.offsets() == [0, 1, 2, 3, 4], "the messages", within_s=15)
+    wait_until(lambda: other.offsets() == [0, 1, 2, 3, 4], "the messages", within_s=30)
 
 
 def test_k23_latest_anchors_the_group_where_the_end_was(consumer, topic) -> None:
@@ -91,7 +91,7 @@ def test_k23_latest_anchors_the_group_where_the_end_was(consumer, topic) -> None
     topic.write(5)
     assert consumer.offsets("Latest") == []
     topic.write(2)
-    wait_until(lambda: consumer.offsets("Earliest") == [5, 6], "the messages", within_s=10)
+    wait_until(lambda: consumer.offsets("Earliest") == [5, 6], "the messages", within_s=30)
     consumer.ack(6)
     assert consumer.offsets({"Offset": 0}) == []
 
@@ -120,7 +120,7 @@ def test_decision_12_an_ack_with_a_claim_leaves_a_dead_neighbours_range(consumer
         "acknowledged_offset": 9,
         "committed_offset": None,
     }
-    wait_until(lambda: consumer.offsets() == [0, 1, 2, 3, 4], "the messages", within_s=15)
+    wait_until(lambda: consumer.offsets() == [0, 1, 2, 3, 4], "the messages", within_s=30)
     assert consumer.ack(4, claim_id=dead["claim_id"])["committed_offset"] == 9
 
 
@@ -166,10 +166,10 @@ def test_a_wiped_redis_moves_no_group(stack, consumer, topic, redis_server) -> N
     ours = redis.Redis.from_url(redis_server.url)
     ours.delete(*ours.keys(f"tidewire:{stack.captured.kafka.topic_prefix}topics:*"))
     body = {"topic": topic.name, "group_id": consumer.group, "start": "Latest", "timeout_seconds": 0}
-    wait_until(lambda: consumer.post("/api/topics/consume", body).status == 200, "the messages", within_s=15)
-    wait_until(lambda: consumer.offsets("Latest") == [4, 5, 6, 7, 8, 9], "the messages", within_s=15)
+    wait_until(lambda: consumer.post("/api/topics/consume", body).status == 200, "the messages", within_s=30)
+    wait_until(lambda: consumer.offsets("Latest") == [4, 5, 6, 7, 8, 9], "the messages", within_s=30)
     topic.write(1)
-    wait_until(lambda: latest.offsets("Earliest") == [10], "the messages", within_s=15)
+    wait_until(lambda: latest.offsets("Earliest") == [10], "the messages", within_s=30)
 
 
 def test_old_messages_are_found_by_our_offset_though_kafkas_has_gaps(consumer, topic) -> None:
@@ -234,7 +234,8 @@ def test_latest_offsets(consumer, topic) -> None:
             ).body
             == {"offsets": [{"topic_id": topic.name, "partition_id": 0, "next_offset": 4, "last_offset": 3}]}
         ),
-        within_s=10,
+        "the offsets behind the messages",
+        within_s=30,
     )
 
 
@@ -283,7 +284,7 @@ def test_clear_topic_lets_groups_begin_anew(stack, consumer, topic) -> None:
     stack.sql("CALL _tidewire_topics.statement(%s)", json.dumps({"do": "CLEAR TOPIC", "topic": topic.name, "at": {}}))
     topic.clear()
     topic.write(2)
-    wait_until(lambda: consumer.offsets("Earliest") == [3, 4], "the messages behind the mark", within_s=15)
+    wait_until(lambda: consumer.offsets("Earliest") == [3, 4], "the messages behind the mark", within_s=30)
     assert consumer.ack(3)["committed_offset"] == 3
 
 
@@ -302,6 +303,6 @@ def test_the_python_client_consumes_and_acks(stack, topic) -> None:
         raise AssertionError("the iterator ended")
 
     assert asyncio.run(some(3)) == [(each, "Insert", {"id": each}) for each in range(3)]
-    wait_until(lambda: asyncio.run(some(2))[0][0] in (3, 4), "the messages that were not acked", within_s=20)
+    wait_until(lambda: asyncio.run(some(2))[0][0] in (3, 4), "the messages that were not acked", within_s=30)
     with pytest.raises(TopicError, match="Topic 'nope' does not exist"):
         asyncio.run(Topics(f"http://127.0.0.1:{stack.doors[0]}", token=token).topic("nope").ack("g", 0))

@@ -125,8 +125,20 @@ def test_rows_read_while_catching_up_are_not_kept(log):
     assert notes(read(commits, log, row(READ, 2))) == [(READ.oid, NOT_READ)]
 
 
+class Unused:
+    """A part that the worker is built with and this test does not use."""
+
+    def __getattr__(self, name: str) -> "Unused":
+        return self
+
+    def __call__(self, *args: object, **more: object) -> "Unused":
+        return self
+
+
 def test_a_worker_without_queries_keeps_no_rows(log):
     commits = CommitLog(log)
-    others = "queries deltas planner tables spark_tick source_runs publisher judge under_way failures metrics log"
-    Worker(commit_log=commits, recheck_s=1.0, **dict.fromkeys(others.split()))
+    others = (
+        "queries deltas notify planner tables spark_tick source_runs publisher judge under_way failures metrics log"
+    )
+    Worker(commit_log=commits, recheck_s=1.0, **dict.fromkeys(others.split(), Unused()))
     assert notes(read(commits, log, row(READ, 1), row(READ, 2))) == [(READ.oid, NOT_READ)]

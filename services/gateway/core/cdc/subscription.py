@@ -25,6 +25,8 @@ class Owner(Struct, frozen=True, kw_only=True):
     name: str
     database_role: str | None
     service_role: str
+    # The service role is one by membership of the database role, not by a token.
+    is_login: bool = False
 
     @property
     def is_privileged(self) -> bool:
@@ -37,7 +39,12 @@ class Owner(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, caller: HttpIdentity) -> "Owner":
-        return cls(name=caller.name, database_role=caller.database_role, service_role=caller.service_role)
+        return cls(
+            name=caller.name,
+            database_role=caller.database_role,
+            service_role=caller.service_role,
+            is_login=caller.method == "basic",
+        )
 
 
 class KeyFilter(Struct, frozen=True, kw_only=True):
@@ -78,6 +85,8 @@ class Subscription(Struct, frozen=True, kw_only=True):
     start: int
     history: int
     wishes: Wishes
+    # What its owner's right rested on when it was made.
+    grounds: frozenset[str] = frozenset()
     # One of the two.
     table: tuple[int, str, str] | None = None  # oid, schema, name
     query: tuple[str, tuple[Any, ...]] | None = None  # query_id, args
@@ -169,6 +178,7 @@ def to_record(subscription: Subscription) -> CdcSubscription:
         include_after=wishes.after,
         include_changed_keys=wishes.changed_keys,
         format=FORMATS[wishes.format],
+        grounds=sorted(subscription.grounds),
         filter=CdcFilter(
             ops=wishes.ops,
             columns=wishes.columns,
@@ -209,6 +219,7 @@ def from_record(record: CdcSubscription) -> Subscription:
         start=record.start_seq,
         history=record.history,
         wishes=wishes,
+        grounds=frozenset(record.grounds),
         table=(record.table.oid, record.table.schema, record.table.name) if of_table else None,
         query=None if of_table else (record.query.query_id, tuple(map(orjson.loads, record.query.args))),
     )

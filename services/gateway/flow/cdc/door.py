@@ -11,6 +11,7 @@ import orjson
 from msgspec import Struct
 
 from services.chassis.metrics import build_version
+from services.gateway.core.cdc.parameters import refuse_unknown
 from services.gateway.core.cdc.pieces import Told
 from services.gateway.core.cdc.stats import cdc_stats
 from services.gateway.core.cdc.subscription import Owner, Subscription, wishes_of
@@ -92,6 +93,7 @@ class CdcDoor:
         called = self._methods.get(method)
         if called is None:
             raise RpcRefused("not_supported", f"unknown method {method!r}", details={"method": method})
+        refuse_unknown(method, params)
         return await called(params, Owner.of(caller))
 
     @property
@@ -204,10 +206,12 @@ class CdcDoor:
         sub_id = f"sub_{secrets.token_hex(8)}"
         # Refuses what cannot be told; from here on its tables and rights are known.
         feed = await self._feeds.made(Subscription(sub_id=sub_id, owner=owner, start=0, history=0, **of))
-        await self._feeds.refuse_unless_readable(owner, feed.roots)
+        grounds = await self._feeds.refuse_unless_readable(owner, feed.roots)
         fenced = await self._fence.passed()
         window = self._log.window
-        subscription = Subscription(sub_id=sub_id, owner=owner, start=window.latest, history=window.history, **of)
+        subscription = Subscription(
+            sub_id=sub_id, owner=owner, start=window.latest, history=window.history, grounds=grounds, **of
+        )
         await self._refuse_more(owner)
         await self._cursors.create(subscription)
         return _fenced(
@@ -257,7 +261,7 @@ class CdcDoor:
             with self._log.listening(feed.tables) as changed:
                 reach = await feed.read(scanned, limit - len(events))
                 if reach.events:
-                    await self._feeds.confirm(feed, owner, reach.events[-1].seq)
+                    await self._feeds.confirm(feed, owner, [told.seq for told in reach.events])
                 events += reach.events
                 size += sum(len(told.data) for told in reach.events)
                 went_on, scanned = reach.scanned > scanned, max(scanned, reach.scanned)

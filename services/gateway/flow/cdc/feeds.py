@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -11,19 +11,19 @@ from msgspec.structs import replace
 
 from proto.positions import Xid
 from services.changelog.snapshot import Snapshot
-from services.gateway.core.cdc.marks import NOWHERE, Doubt, Judged, Tree, doubt_of_right, judged, may_be_lost
+from services.gateway.core.cdc.grounds import Grounds
+from services.gateway.core.cdc.marks import NOWHERE, Judged, Tree, judged
 from services.gateway.core.cdc.subscription import KeyFilter, Owner, Subscription, Wishes
 from services.gateway.core.cdc.table import Table, judge, judge_bounds, judge_columns, judge_told
 from services.gateway.errors import NotVisibleYet, RpcRefused
 from services.gateway.flow.cdc.feed import Feed
 from services.gateway.flow.cdc.fence import Fence
 from services.gateway.flow.cdc.log import ChangeLog
+from services.gateway.flow.cdc.rights import Rights
 
-# What the catalog and PostgreSQL's rights said is believed for so long, and not past a change of either in the log.
+# What the catalog said is believed for so long, and not past a change of it in the log.
 TABLES_S = 30.0
-RIGHTS_S = 5.0
 MOST_FEEDS = 20_000
-MOST_DOUBTS = 8
 # DDL is in the log before it is visible: until it is, no answer of the catalog counts.
 SETTLED_WITHIN_S = 1.0
 LOOK_AGAIN_S = 0.01
@@ -36,7 +36,8 @@ class Catalog(Protocol):
     async def database(self) -> str: ...
     async def find(self, name: str, role: str | None) -> int | None: ...
     async def tables(self, oids: Iterable[int]) -> dict[int, Table]: ...
-    async def readable(self, role: str, oids: Iterable[int]) -> frozenset[int]: ...
+    async def readable(self, role: str, oids: Iterable[int]) -> dict[int, Grounds]: ...
+    async def memberships(self, role: str) -> Grounds: ...
     async def printed(self, table: Table, wishes: Wishes) -> KeyFilter: ...
     async def snapshot(self) -> Snapshot: ...
 
@@ -60,19 +61,6 @@ class _Known(Struct, frozen=True):
     ahead_s: float | None = None
 
 
-class _Right(Struct, frozen=True):
-    """What PostgreSQL said about a role and tables, when the log was at this generation."""
-
-    generation: int
-    until_s: float
-    is_given: bool
-    # The last seq that the log had then.
-    asked: int = 0
-    # The last generation at which it was given; where it may not have been before, in the window.
-    last_given: int = 0
-    doubts: tuple[Doubt, ...] = ()
-
-
 class Feeds:
     def __init__(
         self,
@@ -84,9 +72,8 @@ class Feeds:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._catalog, self._queries, self._log, self._clock = catalog, queries, log, clock
-        self._fence = fence
+        self._rights = Rights(catalog, log, fence=fence, settle=self.settle, clock=clock)
         self._held: OrderedDict[str, _Held] = OrderedDict()
-        self._rights: OrderedDict[tuple[str, frozenset[int]], _Right] = OrderedDict()
         # By table: what its tree was when it was last looked at, and up to where it cannot be told.
         self._trees: OrderedDict[int, _Known] = OrderedDict()
         self._looking: asyncio.Task[None] | None = None
@@ -120,17 +107,22 @@ class Feeds:
             self._held[subscription.sub_id] = held
             while len(self._held) > MOST_FEEDS:
                 self._held.popitem(last=False)
-        right = await self._right(reader, held.feed.roots, anew=anew)
+        right = await self._rights.of(reader, held.feed.roots, anew=anew)
         if not right.is_given:
             raise RpcRefused("forbidden", NO_RIGHT)
-        return held.feed.for_reader(right.doubts)
+        return held.feed.for_reader(await self._rights.doubts(right, subscription, reader, held.feed.roots))
 
-    async def confirm(self, feed: Feed, reader: Owner, seq: int) -> None:
-        """RpcRefused unless the caller was seen to have the right when the log had this event already."""
-        known = None if reader.database_role is None else self._rights.get((reader.database_role, feed.roots))
-        if reader.is_privileged or (known is not None and known.is_given and known.asked >= seq):
-            return
-        await self.refuse_unless_readable(reader, feed.roots)
+    async def confirm(self, feed: Feed, reader: Owner, seqs: Sequence[int]) -> None:
+        """RpcRefused unless the caller was seen to have the right when the log had these events already.
+
+        NotVisibleYet if it may have been without it since the feed was made: the next feed knows where.
+        """
+        right = await self._rights.of(reader, feed.roots, at=seqs[-1])
+        if not right.is_given:
+            raise RpcRefused("forbidden", NO_RIGHT)
+        doubts = await self._rights.doubts(right, feed.subscription, reader, feed.roots)
+        if any(doubt.before < seq <= doubt.after for doubt in doubts for seq in seqs):
+            raise NotVisibleYet
 
     async def settle(self) -> None:
         """Until PostgreSQL shows all DDL that this gateway has read: what is asked from then on counts."""
@@ -166,44 +158,12 @@ class Feeds:
     def forget(self, sub_id: str) -> None:
         self._held.pop(sub_id, None)
 
-    async def refuse_unless_readable(self, reader: Owner, tables: frozenset[int]) -> None:
-        """Decision 19; no answer about a right means no."""
-        if not (await self._right(reader, tables, anew=True)).is_given:
+    async def refuse_unless_readable(self, reader: Owner, tables: frozenset[int]) -> frozenset[str]:
+        """Decision 19; no answer about a right means no. What the right rests on."""
+        right = await self._rights.of(reader, tables, anew=True)
+        if not right.is_given:
             raise RpcRefused("forbidden", NO_RIGHT)
-
-    async def _right(self, reader: Owner, tables: frozenset[int], *, anew: bool) -> _Right:
-        now_s, generation, asked = self._clock(), self._log.schema_generation, self._log.latest
-        if reader.is_privileged or reader.database_role is None:
-            return _Right(generation, now_s, reader.is_privileged)
-        key = (reader.database_role, tables)
-        known = self._rights.get(key)
-        if known is not None and known.generation == generation and known.until_s > now_s and not anew:
-            return known
-        await self.settle()
-        is_given = await self._catalog.readable(reader.database_role, tables) == tables
-        if is_given and await self._may_be_given_back(key):
-            raise NotVisibleYet
-        # Another call may have been first.
-        known = self._rights.pop(key, None) or _Right(0, 0.0, False)
-        last_given, doubts = known.last_given, known.doubts
-        if is_given and generation > last_given:
-            earliest = self._log.window.earliest
-            found = doubt_of_right(self._log.marks.since(last_given), tables)
-            doubts = (*(doubt for doubt in doubts if doubt.after >= earliest), *([found] if found is not None else []))
-            if len(doubts) > MOST_DOUBTS:
-                doubts = (Doubt(doubts[0].before, doubts[1].after), *doubts[2:])
-            last_given = generation
-        right = self._rights[key] = _Right(generation, now_s + RIGHTS_S, is_given, asked, last_given, doubts)
-        while len(self._rights) > MOST_FEEDS:
-            self._rights.popitem(last=False)
-        return right
-
-    async def _may_be_given_back(self, key: tuple[str, frozenset[int]]) -> bool:
-        """Where it may have been lost, the log must first have all that the answer could see."""
-        last_given = self._rights[key].last_given if key in self._rights else 0
-        if not may_be_lost(self._log.marks.since(last_given), key[1]):
-            return False
-        return not await self._fence.passed()
+        return right.grounds
 
     async def made(self, subscription: Subscription) -> Feed:
         """As the tables are now; refused if they, or the filters, cannot be told."""

@@ -139,7 +139,7 @@ class _Stream:
     async def _unconfirmed(self, reach: Reach) -> RpcRefused | None:
         try:
             if reach.events:
-                await self._feeds.confirm(self._feed, Owner.of(self._caller), reach.events[-1].seq)
+                await self._feeds.confirm(self._feed, Owner.of(self._caller), [told.seq for told in reach.events])
         except RpcRefused as refusal:
             return refusal
         return None
