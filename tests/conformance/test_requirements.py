@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.kalamdb import TOPIC_VECTORS
+from tests.conformance.pg_reactive import NOTIFY_VECTORS
 from tests.conformance.skeindb import CDC_VECTORS
 from tests.conformance.vectors import VECTORS
 
@@ -100,6 +101,29 @@ def test_every_vector_of_the_cdc_door_is_claimed_by_a_test():
             for name in claimed
         )
     ]
+    assert unclaimed == []
+
+
+def imported(tree):
+    """The modules from which a test's source takes names."""
+    return {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+
+
+def kinds_of(function):
+    """The kinds in the `of_kind("…")` over a function."""
+    calls = (call for call in function.decorator_list if isinstance(call, ast.Call) and isinstance(call.func, ast.Name))
+    return {argument.value for call in calls if call.func.id == "of_kind" for argument in call.args}
+
+
+def test_every_vector_of_the_notify_door_is_claimed_by_a_test_that_asserts():
+    """A claim is the vector's id in the docstring of a test, or its kind in the `of_kind("…")` over one."""
+    names, kinds = set(), set()
+    for _, tree in sources():
+        for function in functions(tree):
+            if function.name.startswith("test_") and asserts_something(function):
+                names |= set(re.findall(r"\bpgr\.[a-z_]+(?:\.[a-z_]+)*", ast.get_docstring(function) or ""))
+                kinds |= kinds_of(function) if "tests.conformance.pg_reactive" in imported(tree) else set()
+    unclaimed = [one["id"] for one in NOTIFY_VECTORS if one["id"] not in names and one["kind"] not in kinds]
     assert unclaimed == []
 
 
