@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import msgspec
 from msgspec import Struct
 
 from proto.pgoutput.messages import ABSENT
@@ -75,9 +76,9 @@ class OpenCommit:
         noted = [one for one in self._truncations if one.rows.relid == event.relation.oid]
         self._truncations = [one for one in self._truncations if one.rows.relid != event.relation.oid]
         place = _place(event, history)
-        for one in noted:
-            for change in one.rows.deletes(event.relation):
-                self._add(change, place, groups)
+        deletes = (change for one in noted for change in one.rows.deletes(event.relation))
+        for row, change in enumerate(deletes):
+            self._add(change, msgspec.structs.replace(place, row=row), groups)
         if not noted:
             self._add(nothing_known(event.relation), place, groups, UNKNOWN)
 
