@@ -15,6 +15,7 @@ from services.chassis.kafka import KafkaUnreachable, OffsetOutOfRange, TopicMiss
 from services.chassis.metrics import new_registry
 from services.chassis.redis import RedisUnreachable, connect_sync
 from services.chassis.run import Stop, entry
+from services.chassis.status import StatusWriter
 from services.retention.flow.run import RetentionRun
 from services.retention.metrics import Metrics
 from services.retention.outbound.horizons import Horizons
@@ -54,9 +55,11 @@ def main(settings: Settings, *, is_dry: bool = False) -> None:
         print(*(run.run(is_dry=True) or ["nothing to trim"]), sep="\n")
         return
     health.serve(settings.http, registry, progress)
+    status = StatusWriter(settings.kafka, "retention", registry, progress).start()
     while not stop.requested:
         attempt(run.run, progress, metrics, log)
         _rest(settings.retention.interval_s, stop, progress)
+    status.close()
     log.info("stopped")
 
 

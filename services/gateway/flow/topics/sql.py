@@ -4,7 +4,7 @@ from typing import Any
 
 from services.gateway.core.http_identity import HttpIdentity
 from services.gateway.core.topics.answers import clamped, of_sql
-from services.gateway.core.topics.statements import Ack, Consume, Reset
+from services.gateway.core.topics.statements import Ack, Carried, Reset
 from services.gateway.flow.topics.door import TopicCaller, TopicsDoor, Wanted
 
 
@@ -12,9 +12,12 @@ class TopicSql:
     def __init__(self, door: TopicsDoor) -> None:
         self._door = door
 
-    async def run(self, statement: Consume | Ack | Reset, caller: HttpIdentity) -> list[list[Any]]:
+    async def run(self, statement: Carried, caller: HttpIdentity) -> list[list[Any]]:
+        """For a caller over HTTP."""
+        return await self.rows(statement, TopicCaller(caller.service_role, caller.database_role))
+
+    async def rows(self, statement: Carried, who: TopicCaller) -> list[list[Any]]:
         """Its rows; answered at once, without a long poll."""
-        who = TopicCaller(caller.service_role, caller.database_role)
         if isinstance(statement, Ack):
             topic, _, committed = await self._door.ack(
                 statement.topic, statement.group, statement.partition, statement.upto, None, who
