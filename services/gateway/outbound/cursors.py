@@ -103,7 +103,6 @@ class Cursors:
         self._redis: redis.asyncio.Redis | None = None
         # The server that is known to hold all that is on the topic.
         self._filled: str | None = None
-        self._filling: asyncio.Task[None] | None = None
 
     async def keep(self) -> None:
         """Fill Redis at the start, and whenever it is not the one that was filled; until cancelled."""

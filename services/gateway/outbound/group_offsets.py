@@ -20,8 +20,10 @@ from services.chassis.redis import Redis, connect
 from services.gateway.core.topics.claims import GroupState
 from services.gateway.errors import CursorsUnavailable
 from services.gateway.outbound.cursor_log import CursorLog
-from services.gateway.outbound.cursors import NO_REDIS, REBUILDING, TROUBLES
+from services.gateway.outbound.cursors import TROUBLES
 
+NO_REDIS = "durable topics keep their groups' offsets in Redis: set TIDEWIRE_REDIS_URL"
+REBUILDING = "the groups' offsets are being read back: try again"
 _MISSING = "TWREBUILD"
 # The state, and Redis' clock, which all gateways share.
 _LOAD = f"""

@@ -9,7 +9,7 @@ from typing import TypeVar
 import redis.asyncio
 
 from proto.tidewire.v1.user_topics_pb2 import TopicMessage
-from services.chassis.kafka import Kafka, KafkaRefused, KafkaUnreachable
+from services.chassis.kafka import Kafka, KafkaRefused, KafkaUnreachable, OffsetOutOfRange, TopicMissing
 from services.chassis.redis import Redis, RedisRefused, RedisUnreachable, connect
 from services.gateway.core.topics.claims import Bounds
 from services.gateway.errors import CursorsUnavailable
@@ -106,11 +106,16 @@ class UserTopics:
             await asyncio.shield(self._run(followed, followed.partition.close))
 
     async def _run(self, followed: _Followed, what: Callable[[], T]) -> T:
+        loop = asyncio.get_running_loop()
         async with followed.lock:
             try:
-                return await asyncio.get_running_loop().run_in_executor(self._threads, what)
+                return await loop.run_in_executor(self._threads, what)
             except (KafkaUnreachable, KafkaRefused) as error:
                 raise CursorsUnavailable(str(error)) from error
+            except (OffsetOutOfRange, TopicMissing) as error:
+                # Trimmed, or made anew, while it was read: nothing that is held here counts any more.
+                await loop.run_in_executor(self._threads, followed.partition.close)
+                raise CursorsUnavailable("the topic was trimmed while it was read: try again") from error
 
     async def _trimmed(self, topic_id: str, partition: int) -> int:
         """What retention has said last; 0 if it has said nothing."""

@@ -16,7 +16,6 @@ POSITION_KEY = b"position"
 TRANSACTION_MS = 20_000
 INIT_S = 30.0
 COMMIT_S = 20.0
-PURGE_S = 5.0
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 

@@ -61,9 +61,9 @@ def _run(
         recheck_s=own.recheck_s,
         stopped=lambda: stop.requested,
     )
-    part.ready()
     while not stop.requested:
         engine.turn()
+        part.ready() if engine.trouble is None else part.not_ready(engine.trouble)
         beat()
     engine.close()
 

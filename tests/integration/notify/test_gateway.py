@@ -4,6 +4,7 @@ import time
 
 import psycopg
 import pytest
+import structlog
 from confluent_kafka import Producer
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
@@ -111,7 +112,7 @@ def test_p32_refusals_come_before_the_upgrade(running):
 async def test_p35_a_reader_notices_that_records_are_missing(running, kafka):
     """P35: offsets that were skipped, as compaction does to a reader that is far behind."""
     own = Kafka(bootstrap=kafka.bootstrap, topic_prefix=PREFIX)
-    worker, log = NotifyWorker(kafka.bootstrap, PREFIX), NotificationLog(own)
+    worker, log = NotifyWorker(kafka.bootstrap, PREFIX), NotificationLog(own, log=structlog.get_logger())
     # What an aborted transaction wrote is there and never read.
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "gap"})
     producer.init_transactions(30)

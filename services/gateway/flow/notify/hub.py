@@ -28,6 +28,9 @@ Recheck = Callable[[HttpIdentity], Awaitable[HttpIdentity | None]]
 class Log(Protocol):
     def batches(self) -> AsyncIterator[list[NotificationRecord | Gap]]: ...
 
+    @property
+    def trouble(self) -> str | None: ...
+
 
 class Listener(Protocol):
     """A session of the PG port that listens to the channel."""
@@ -111,7 +114,10 @@ class NotifyHub:
                         self._results.arrived(record.result)
                     else:
                         await self._told(record.notification)
-                progress.ready()
+                if log.trouble is None:
+                    progress.ready()
+                else:
+                    progress.not_ready(log.trouble)
         finally:
             self._come_again()
 
@@ -145,11 +151,15 @@ class NotifyHub:
         self._ring(self._sockets.told(message))
         if not message.payload:
             return
-        allowed = {principal: await self._may_have(principal, message.role) for principal in self._principals()}
+        allowed: dict[tuple[str, str], bool] = {}
+        # Whoever begins to listen meanwhile has not seen it among the recent ones.
+        while missing := self._principals() - allowed.keys():
+            for principal in missing:
+                allowed[principal] = await self._may_have(principal, message.role)
         self._place += 1
         self._recent.append((self._place, message))
         for listener in list(self._listeners):
-            if allowed.get(listener.principal, False):
+            if allowed[listener.principal]:
                 listener.notify(message.channel, message.payload)
 
     def _principals(self) -> set[tuple[str, str]]:

@@ -21,7 +21,7 @@ from services.gateway.settings import Settings
 class NotifyParts:
     def __init__(self, settings: Settings, roles: Roles, *, gateway_id: str, log: FilteringBoundLogger) -> None:
         own = settings.notify
-        self._log = NotificationLog(settings.kafka)
+        self._log = NotificationLog(settings.kafka, log=log)
         self._registrations = Registrations(settings.postgres)
         self._requests = ResultRequests(settings.kafka, settings.seal, gateway_id=gateway_id)
         self._results = Results(self._requests, wait_s=own.result_wait_s)

@@ -3,6 +3,7 @@
 from structlog.typing import FilteringBoundLogger
 
 from services.gateway.core.http_identity import HttpIdentity
+from services.gateway.core.topics.answers import clamped
 from services.gateway.errors import TopicRefused
 from services.gateway.flow.topics.door import Batch, TopicCaller, TopicsDoor, Wanted
 from services.gateway.flow.topics.pg_port import RoleFinder, TopicsOnPgPort
@@ -14,7 +15,6 @@ from services.gateway.inbound.http_port.topics import (
     AckBody,
     ConsumeBody,
     TopicsHttp,
-    checked_limit,
     checked_offset,
     checked_start,
     grouped,
@@ -61,7 +61,7 @@ class _HttpCalls:
             topic=named(body),
             group=grouped(body.group_id),
             start=checked_start(body.start),
-            limit=checked_limit(body.limit),
+            limit=clamped(body.limit),
             partition=body.partition_id,
             wait_s=wait_s,
         )

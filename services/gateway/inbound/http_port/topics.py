@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from proto.tidewire.v1.user_topics_pb2 import TopicMessage
 from services.gateway.core.http_identity import HttpIdentity
-from services.gateway.core.topics.answers import MOST_OFFSET, clamped, of_code, of_document, start_of, waiting_s
+from services.gateway.core.topics.answers import MOST_OFFSET, of_code, of_document, start_of, waiting_s
 from services.gateway.core.topics.statements import MOST_GROUP_LETTERS
 from services.gateway.errors import CursorsUnavailable, TopicRefused
 from services.gateway.inbound.http_port.app import DECLARED, REFUSALS, Caller
@@ -153,10 +153,6 @@ def checked_start(value: Any) -> Any:
         return start_of(value)
     except ValueError as error:
         raise TopicRefused("invalid", str(error)) from None
-
-
-def checked_limit(limit: int | None) -> int:
-    return clamped(limit)
 
 
 def _seconds(header: str) -> float:

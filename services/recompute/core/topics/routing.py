@@ -15,6 +15,9 @@ OPERATIONS = {
     "update": TopicOperation.TOPIC_OPERATION_UPDATE,
     "delete": TopicOperation.TOPIC_OPERATION_DELETE,
 }
+# A dead letter's number has the seq in the lower bits, and above them which row of a TRUNCATE it is.
+SEQ_BITS = 40
+MOST_ROWS = (1 << 63 - SEQ_BITS) - 1
 PAYLOADS = {
     "Key": TopicPayload.TOPIC_PAYLOAD_KEY,
     "Full": TopicPayload.TOPIC_PAYLOAD_FULL,
@@ -30,6 +33,13 @@ class Place(Struct, frozen=True, kw_only=True):
     lsn: int
     ordinal: int
     committed_us: int
+    # Which one of the rows that a TRUNCATE took away, which share all the rest.
+    row: int = 0
+
+    @property
+    def number(self) -> int:
+        """The seq, and for the further rows of a TRUNCATE another number of 63 bits each."""
+        return self.seq + (min(self.row, MOST_ROWS) << SEQ_BITS)
 
 
 class Candidate(Struct, frozen=True):

@@ -30,6 +30,15 @@ def read_rows(content: bytes) -> TruncatedRows:
     return msgspec.json.decode(content, type=TruncatedRows, strict=False)
 
 
+class _Table(Struct, frozen=True):
+    relid: int
+
+
+def table_of(content: bytes) -> int:
+    """Whose rows a mark has; the rows are left as they are."""
+    return msgspec.json.decode(content, type=_Table, strict=False).relid
+
+
 def nothing_known(relation: Relation) -> Change:
     """Stands for all rows of a TRUNCATE whose rows nobody noted."""
     return Change(relation=relation, operation="delete", before=(ABSENT,) * len(relation.columns), after=None)

@@ -22,7 +22,7 @@ from proto.streams.changes import (
 )
 from proto.streams.topic_marks import ActorNamed, RowsTruncated, TopicDefined
 from services.changelog.follower import ChangesFollower
-from services.chassis.kafka import Kafka, KafkaUnreachable, TopicMismatch, TopicRefused
+from services.chassis.kafka import Kafka, KafkaUnreachable, OffsetOutOfRange, TopicMismatch, TopicRefused
 from services.chassis.postgres import PostgresUnreachable
 from services.recompute.core.topics.definition import group_of, read_mark
 from services.recompute.core.topics.position import Position
@@ -50,9 +50,15 @@ TROUBLES = (
     psycopg.OperationalError,
     PostgresUnreachable,
     KafkaUnreachable,
+    OffsetOutOfRange,
+    TimeoutError,
     TopicMismatch,
     TopicRefused,
 )
+
+
+class _Overtaken(Exception):
+    """While the beginning was looked for the process was told to stop, or other partitions became ours."""
 
 
 class RoutesEngine:
@@ -79,18 +85,29 @@ class RoutesEngine:
         self._open = OpenCommit()
         self._tables = SourceTables()
         self._looked_s = 0.0
+        self._trouble: str | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the last turn came to nothing; a database without topics is no trouble."""
+        return self._trouble
 
     def turn(self) -> None:
         self._states.keep(0 if self._groups else READ_S)
+        trouble = None
         try:
             self._take_over()
             if self._groups:
                 self._follow()
+        except _Overtaken:
+            self._drop_groups()
         except NotInstalled:
             self._begin_anew("the database has no topics yet")
         except TROUBLES as error:
+            trouble = str(error)
             self._metrics.restarts.inc()
-            self._begin_anew(str(error))
+            self._begin_anew(trouble)
+        self._trouble = trouble
 
     def close(self) -> None:
         self._drop_groups()
@@ -135,7 +152,7 @@ class RoutesEngine:
         finally:
             follower.close()
         if found is None:
-            raise NotInstalled
+            raise _Overtaken
         for number in numbers:
             if self._groups[number].position is None:
                 self._groups[number].begin(found.position, found.definitions)
@@ -262,7 +279,7 @@ class RoutesEngine:
                 Buried(
                     one.definition.topic_id,
                     one.route.route,
-                    one.place.seq,
+                    one.place.number,
                     reason,
                     group.routing.message(one).SerializeToString(),
                 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import msgspec
 from msgspec import Struct
 
 from proto.pgoutput.messages import ABSENT
@@ -9,15 +10,17 @@ from proto.streams.changes import ChangeUnwritable, RowChanged, Truncated
 from proto.streams.topic_marks import ActorNamed, RowsTruncated, TopicDefined
 from services.recompute.core.topics.payload import Change
 from services.recompute.core.topics.routing import Candidate, Place
-from services.recompute.core.topics.truncated_rows import UNKNOWN, TruncatedRows, nothing_known, read_rows
+from services.recompute.core.topics.truncated_rows import UNKNOWN, nothing_known, read_rows, table_of
 from services.recompute.flow.topics.group import TopicGroup
 
 Event = RowChanged | Truncated | ChangeUnwritable | RowsTruncated | ActorNamed | TopicDefined
 
 
 class _Truncation(Struct, frozen=True):
-    rows: TruncatedRows
-    ordinal: int
+    """A mark as it came: rows that were read take many times its memory, and its TRUNCATE may be far behind it."""
+
+    table_oid: int
+    content: bytes
 
 
 class OpenCommit:
@@ -43,8 +46,8 @@ class OpenCommit:
                 self._actor = content.decode("utf-8", "replace") or None
             case TopicDefined(content=content):
                 self.definitions.append(content)
-            case RowsTruncated(content=content, ordinal=ordinal):
-                self._truncations.append(_Truncation(read_rows(content), ordinal))
+            case RowsTruncated(content=content):
+                self._truncations.append(_Truncation(table_of(content), content))
             case RowChanged():
                 change = Change(
                     relation=event.relation, operation=event.operation, before=event.before, after=event.after
@@ -72,12 +75,12 @@ class OpenCommit:
 
     def _truncate(self, event: Truncated, history: int, groups: Iterable[TopicGroup]) -> None:
         """One delete for each row that our trigger noted; without a note one that says so."""
-        noted = [one for one in self._truncations if one.rows.relid == event.relation.oid]
-        self._truncations = [one for one in self._truncations if one.rows.relid != event.relation.oid]
+        noted = [one for one in self._truncations if one.table_oid == event.relation.oid]
+        self._truncations = [one for one in self._truncations if one.table_oid != event.relation.oid]
         place = _place(event, history)
-        for one in noted:
-            for change in one.rows.deletes(event.relation):
-                self._add(change, place, groups)
+        deletes = (change for one in noted for change in read_rows(one.content).deletes(event.relation))
+        for row, change in enumerate(deletes):
+            self._add(change, msgspec.structs.replace(place, row=row), groups)
         if not noted:
             self._add(nothing_known(event.relation), place, groups, UNKNOWN)
 

@@ -65,7 +65,8 @@ class Buried(Struct, frozen=True):
 
     topic_id: str
     route: int
-    seq: int
+    # The seq of its change; a TRUNCATE is one change of many rows, which have a number each.
+    number: int
     reason: str
     record: bytes
 
@@ -118,7 +119,7 @@ class TopicSources:
         connection = self._connected()
         with connection.transaction():
             for one in buried:
-                connection.execute(_BURY, [one.topic_id, one.route, one.seq, one.reason, one.record])
+                connection.execute(_BURY, [one.topic_id, one.route, one.number, one.reason, one.record])
 
     def close(self) -> None:
         if self._connection is not None:
