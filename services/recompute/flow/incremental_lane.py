@@ -127,7 +127,9 @@ class IncrementalLane:
             kept.reach(Stage.PLANNED)
 
     def _has_tables(self, kept: Kept) -> bool:
-        """Whether all tables are held; loads those that are not."""
+        """Whether all tables are held; loads those that are not. One that is being loaded again has no rows yet."""
+        if not all(self._tables.is_ready(oid) for oid in kept.template.reads):
+            return False
         for oid in kept.template.reads:
             held = self._held.get(oid)
             if held is None:

@@ -212,6 +212,26 @@ def test_operators_follow_what_the_query_says(spark, seed):
             _compare(world, names, jobs, states, orders)
 
 
+def test_what_changes_before_the_first_rows_are_fixed_is_in_them(spark):
+    """Ticks between plan and pin, pin and build, build and the first answer: each change counts once."""
+    world, names = World(spark, 4), ["inner join", "groups", "one group", "first rows", "UNION ALL"]
+    jobs = [_job(QUERIES[name]) for name in names]
+    world.step(9)
+    world.hold()
+    world.load()
+    tables = {one.oid: one for one in (ORDERS, PEOPLE, NOTES)}
+    for number, job in enumerate(jobs):
+        world.operators.plan(number, job, tables)
+    states, orders = [Counter() for _ in jobs], [Counter() for _ in jobs]
+    for work in (None, world.operators.pin, world.operators.build):
+        for number in range(len(jobs) if work else 0):
+            work(number)
+        for _ in range(2):
+            for moved in world.operators.tick(world.step(5), {}):
+                _taken(states[moved.number], orders[moved.number], moved)
+    _compare(world, names, jobs, states, orders)
+
+
 def _compare(world, names, jobs, states, orders) -> None:
     world.hold()
     for name, job, state, order, whole in zip(names, jobs, states, orders, world.evaluation.whole(jobs), strict=True):
