@@ -36,6 +36,7 @@ class Engine:
         self.built, self.told, self.error, self.answers = set(), set(), None, []
         self.may_work = threading.Event()
         self.may_work.set()
+        self.is_loading = threading.Event()
         self.table_bytes, self.is_silent = 100, False
 
     def plan(self, number, job, tables):
@@ -44,6 +45,7 @@ class Engine:
         return []
 
     def load(self, table, frame, most_bytes):
+        self.is_loading.set()
         self.may_work.wait(10)
         self.tables.add(table.oid)
 
@@ -260,6 +262,7 @@ def test_a_load_that_is_not_wanted_any_more_is_forgotten_behind_it(world):
     world.template(b"a", ONE)
     world.until_planned()
     world.turn()
+    assert world.engine.is_loading.wait(10)
     world.tables.unready.add(ONE)
     world.turn()
     world.work_again()
