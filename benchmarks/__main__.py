@@ -2,7 +2,7 @@
 
 import argparse
 
-from benchmarks import capture, cdc, gateway, recompute, routes
+from benchmarks import capture, cdc, gateway, notify, recompute, routes
 
 
 def main() -> None:
@@ -10,7 +10,7 @@ def main() -> None:
     parser.add_argument(
         "which",
         nargs="?",
-        choices=["capture", "recompute", "gateway", "cdc", "routes"],
+        choices=["capture", "recompute", "gateway", "cdc", "routes", "notify"],
         default="capture",
         help="default: capture",
     )
@@ -19,6 +19,7 @@ def main() -> None:
     parts = [*recompute.PARTS, *gateway.PARTS]
     parser.add_argument("--only", nargs="+", choices=parts, default=[], help="parts of recompute's or the gateway's")
     parser.add_argument("--table", type=int, default=1_000_000, help="rows of recompute's table")
+    parser.add_argument("--sockets", type=int, default=10_000, help="idle WebSockets of the NOTIFY door")
     arguments = parser.parse_args()
     if arguments.which == "recompute":
         recompute.run(arguments.only, rows=arguments.table)
@@ -28,6 +29,8 @@ def main() -> None:
         cdc.run(rows=arguments.rows, commits=arguments.commits)
     elif arguments.which == "routes":
         routes.run(rows=arguments.rows)
+    elif arguments.which == "notify":
+        notify.run(sockets=arguments.sockets)
     else:
         capture.run(rows=arguments.rows, commits=arguments.commits)
 

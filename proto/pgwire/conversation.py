@@ -17,6 +17,8 @@ from proto.pgwire.acts import LOGGED_IN, LOGGING_IN, SIGNS, SIGNS_WITH_TOPICS, A
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.framing import HEADER_BYTES, Frame, impossible_length
 from proto.pgwire.owed import Owed
+from proto.pgwire.rest import Rest
+from proto.pgwire.topic_statements import Held
 
 # A subscription's SQL and parameters fit many times. What PostgreSQL takes in other messages is its own concern.
 LIVE_LIMIT_BYTES = 1024 * 1024
@@ -62,48 +64,27 @@ class Answer(Struct, frozen=True):
     rows: tuple[tuple[bytes | None, ...], ...] | None
 
 
-FromClient: TypeAlias = bytes | Frame
+FromClient: TypeAlias = bytes | Frame | Held
 FromServer: TypeAlias = bytes | Frame | Answer
-
-
-class _Rest:
-    """The beginning of a message, in the pieces in which it came: joined once, when it is whole."""
-
-    __slots__ = ("_have", "_need", "pieces")
-
-    def __init__(self) -> None:
-        self.pieces: list[bytes] = []
-        self._have = self._need = 0
-
-    def keep(self, piece: bytes, need: int) -> None:
-        """`need` bytes make it worth looking at again."""
-        self.pieces, self._have, self._need = [piece], len(piece), need
-
-    def joined(self, data: bytes) -> bytes | None:
-        """All that came with `data`, or None if it is not enough yet."""
-        self.pieces.append(data)
-        self._have += len(data)
-        if self._have < self._need:
-            return None
-        joined, self.pieces = b"".join(self.pieces), []
-        return joined
 
 
 class Conversation:
     """Feed it both streams; it gives what is to be passed on (bytes) and what was found (frames), in order."""
 
-    def __init__(self, traffic: Traffic, rewrite: Callable[[bytes], str] | None = None) -> None:
+    def __init__(self, traffic: Traffic, rewrite: Callable[[bytes, bool], str | Held] | None = None) -> None:
         self._traffic = traffic
-        # What PostgreSQL is sent instead of a topic statement.
+        # What PostgreSQL is sent instead of a topic statement; of one that can be held, perhaps only later.
         self._rewrite = rewrite
+        # A topic statement that is held, and everything that came behind it: as if it had not been said yet.
+        self._held = b""
         self._topic_answers: topic_statements.TopicAnswers | None = None
         # The transaction status that PostgreSQL told last: I idle, T in a transaction, E in a failed one.
         self.status = b""
         self._acts, self._signs = LOGGING_IN, SIGNS
         self._tags = backend.LISTENING_CHANGED
         self._owed = Owed()
-        self._client_rest, self._client_passing = _Rest(), 0
-        self._server_rest, self._server_passing = _Rest(), 0
+        self._client_rest, self._client_passing = Rest(), 0
+        self._server_rest, self._server_passing = Rest(), 0
         # What is passing is the end of an answer to us: nobody gets it.
         self._dropping = False
         self._question: list[tuple[bytes | None, ...]] | None = None
@@ -136,6 +117,11 @@ class Conversation:
         return idle and self._question is None and bool(self.status)
 
     @property
+    def is_holding(self) -> bool:
+        """A topic statement waits for `release`."""
+        return bool(self._held)
+
+    @property
     def at_boundary(self) -> bool:
         """All that was passed on to the client so far ends with a whole message."""
         return self._server_passing == 0
@@ -164,7 +150,24 @@ class Conversation:
         return asked
 
     def from_client(self, data: bytes) -> list[FromClient]:
+        """Up to a Held nothing is left out; what comes behind it comes out of `release`."""
         self._traffic.bytes_received += len(data)
+        if self._held:
+            self._held += data
+            return []
+        return self._from_client(data)
+
+    def release(self, statement: str) -> list[FromClient]:
+        """Go on with what was held: PostgreSQL is sent this instead of the statement."""
+        data, self._held = self._held, b""
+        following = 1 + _LENGTH.unpack_from(data, 1)[0]
+        text = topic_statements.place_of(data, 0, following)
+        self._state(data[0])
+        self._traffic.messages_received += 1
+        sent = topic_statements.replaced(data, 0, following, text, statement)
+        return [sent, *self._from_client(data[following:])]
+
+    def _from_client(self, data: bytes) -> list[FromClient]:
         if self._client_rest.pieces:
             joined = self._client_rest.joined(data)
             if joined is None:
@@ -207,6 +210,9 @@ class Conversation:
                         pieces.append(data[begin:at])
                     pieces.append(self._rewritten(data, at, following, text))
                     begin = following
+                    if isinstance(pieces[-1], Held):
+                        self._held, at, begin = data[at:], end, end
+                        break
                 self._state(data[at])
             elif act:
                 self._act(act)
@@ -304,13 +310,18 @@ class Conversation:
             pieces.append(found)
         return True
 
-    def _rewritten(self, data: bytes, at: int, following: int, text: int) -> bytes:
-        """A topic statement as PostgreSQL is sent it; from now on its answers are looked at."""
+    def _rewritten(self, data: bytes, at: int, following: int, text: int) -> bytes | Held:
+        """A topic statement as PostgreSQL is sent it; from now on its answers are looked at.
+
+        One can be held where all before it will be answered without what is behind it, and where it is sent again to
+        be carried out again: in a Query, or in an unnamed Parse that begins a batch.
+        """
         assert self._rewrite is not None
-        statement = self._rewrite(data[text : data.find(0, text, following)])
+        is_named = data[at] == _PARSE and text > at + HEADER_BYTES + 1
+        made = self._rewrite(data[text : data.find(0, text, following)], not (is_named or self._owed.in_batch))
         if self._topic_answers is None:
             self._topic_answers, self._signs = topic_statements.TopicAnswers(), SIGNS_WITH_TOPICS
-        return topic_statements.replaced(data, at, following, text, statement)
+        return made if isinstance(made, Held) else topic_statements.replaced(data, at, following, text, made)
 
     def _edit(
         self,

@@ -39,6 +39,11 @@ class Owed:
     def nothing(self) -> bool:
         return not self._line and not self.unsure
 
+    @property
+    def in_batch(self) -> bool:
+        """A batch of the extended protocol is open: PostgreSQL is not ready before its Sync."""
+        return self._batch
+
     # What the client says.
 
     def extended(self) -> None:

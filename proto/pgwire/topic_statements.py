@@ -8,6 +8,9 @@ counted or remembered of the client's prepared statements and portals.
 
 import re
 from struct import Struct as Packed
+from typing import Any
+
+from msgspec import Struct
 
 from proto.pgwire import backend
 from proto.pgwire.framing import encode_frame
@@ -34,6 +37,12 @@ _ABSENT = frozenset((b"3F000", b"42883", b"42501"))
 _OWN_FIELDS = frozenset(b"WFLRscqpP")
 _LENGTH = Packed("!i")
 _QUERY = ord("Q")
+
+
+class Held(Struct, frozen=True):
+    """A statement that PostgreSQL cannot carry out: it is sent the answer to it, once there is one."""
+
+    statement: Any
 
 
 def place_of(data: bytes, at: int, following: int) -> int:

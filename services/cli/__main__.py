@@ -11,12 +11,13 @@ from typing import Any
 from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict
 from tidewire.cdc import Cdc
+from tidewire.topics import Topics
 
 from services.chassis.kafka import Kafka
 from services.chassis.postgres import Postgres
 from services.chassis.run import exit_code
 from services.chassis.settings import BadSetting, load
-from services.cli import cdc, check, doctor, install, notify, tail, topics, uninstall, watch
+from services.cli import cdc, check, doctor, install, notify, tail, topic, topics, uninstall, watch
 from services.retention import __main__ as retention
 from services.retention.settings import Settings as RetentionSettings
 
@@ -104,6 +105,8 @@ def _parser() -> argparse.ArgumentParser:
     notify_tail.add_argument("query_id", help="as it was given to pgr.subscribe")
     notify_tail.add_argument("--messages", type=int, metavar="N", help="exit after so many, the welcome counted")
     notify_tail.set_defaults(run=_notify_tail)
+
+    topic.add_parsers(commands, ls=_topic_ls, tail=_topic_tail, reset=_topic_reset)
 
     explain_parser = commands.add_parser("explain", help="say how a query would be kept, and why not more cheaply")
     explain_parser.add_argument("sql", metavar="SELECT", help="the query; $1 … are given by --param")
@@ -227,6 +230,26 @@ def _cdc_tail(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     door = Cdc(url, token=token)
     wanted = arguments.events
     return cdc.run(door, str(database), arguments.table, sub_id=arguments.sub, most=wanted, as_json=arguments.json)
+
+
+def _topic_ls(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    return topic.ls(_gateway(arguments, environ), _topics_door(environ), as_json=arguments.json)
+
+
+def _topic_tail(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    return topic.tail(_topics_door(environ), arguments)
+
+
+def _topic_reset(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    door = _topics_door(environ)
+    return topic.reset(door, arguments.topic, arguments.group, arguments.to, arguments.partition)
+
+
+def _topics_door(environ: Mapping[str, str]) -> Topics:
+    url, token = environ.get(GATEWAY_URL), environ.get(GATEWAY_TOKEN)
+    if not url or not token:
+        raise BadSetting(f"no gateway is known: set {GATEWAY_URL} and {GATEWAY_TOKEN}, or run `make up` first")
+    return Topics(url, token=token)
 
 
 def _notify_tail(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:

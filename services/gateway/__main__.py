@@ -81,6 +81,8 @@ async def _serve(
         login_limit=own.login_limit,
     )
     notify = NotifyParts(settings, roles, gateway_id=gateway_id, log=log)
+    role_catalog = RoleCatalog(settings.postgres, own.http.groups, remember_s=own.http.remember_role_s)
+    topics = TopicsParts(settings, role_catalog, log)
     port = PgPort(
         own,
         upstream_of(settings.postgres.dsn),
@@ -93,18 +95,17 @@ async def _serve(
             on_refused=metrics.refused.inc,
         ),
         notify=notify.hub,
+        topics=topics.pg_port,
         traffic=traffic,
         log=log,
     )
     logins = Logins(settings.postgres)
-    role_catalog = RoleCatalog(settings.postgres, own.http.groups, remember_s=own.http.remember_role_s)
     cdc = CdcParts(settings, registry, log)
-    topics = TopicsParts(settings, log)
     admin = Admin(
         cdc=cdc.door,
         log=cdc.change_log,
         delivery=delivery,
-        statuses=Statuses(settings.kafka),
+        statuses=Statuses(settings.kafka, log=log),
         tables=AdminTables(settings.postgres),
         deliveries_behind=lambda: deliveries.behind,
     )

@@ -2,16 +2,20 @@
 
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 
 import redis
+from structlog.typing import FilteringBoundLogger
 
+from proto.streams.changes import GapInChanges
 from proto.topics import FLOW
 from services.chassis import health, logs
-from services.chassis.kafka import KafkaUnreachable, ensure_topics
+from services.chassis.kafka import KafkaUnreachable, OffsetOutOfRange, TopicMissing, ensure_topics
 from services.chassis.metrics import new_registry
 from services.chassis.redis import RedisUnreachable, connect_sync
 from services.chassis.run import Stop, entry
+from services.chassis.status import StatusWriter
 from services.retention.flow.run import RetentionRun
 from services.retention.metrics import Metrics
 from services.retention.outbound.horizons import Horizons
@@ -19,7 +23,16 @@ from services.retention.settings import Settings
 
 DRY_RUN = "--dry-run"
 BEAT_S = 2.0
-TROUBLES = (KafkaUnreachable, RedisUnreachable, redis.RedisError)
+# What ends with time, or is another thing when it is looked at again: a run that fails has only trimmed too little.
+TROUBLES = (
+    KafkaUnreachable,
+    OffsetOutOfRange,
+    TopicMissing,
+    GapInChanges,
+    TimeoutError,
+    RedisUnreachable,
+    redis.RedisError,
+)
 
 
 def main(settings: Settings, *, is_dry: bool = False) -> None:
@@ -42,16 +55,23 @@ def main(settings: Settings, *, is_dry: bool = False) -> None:
         print(*(run.run(is_dry=True) or ["nothing to trim"]), sep="\n")
         return
     health.serve(settings.http, registry, progress)
+    status = StatusWriter(settings.kafka, "retention", registry, progress).start()
     while not stop.requested:
-        try:
-            run.run()
-            progress.ready()
-        except TROUBLES as error:
-            metrics.failures.inc()
-            log.warning("run_failed", reason=str(error))
-            progress.not_ready(str(error))
+        attempt(run.run, progress, metrics, log)
         _rest(settings.retention.interval_s, stop, progress)
+    status.close()
     log.info("stopped")
+
+
+def attempt(run: Callable[[], object], progress: health.Progress, metrics: Metrics, log: FilteringBoundLogger) -> None:
+    """One run, which may fail: the next one finds what this one has left."""
+    try:
+        run()
+        progress.ready()
+    except TROUBLES as error:
+        metrics.failures.inc()
+        log.warning("run_failed", reason=str(error))
+        progress.not_ready(str(error))
 
 
 def _rest(seconds: float, stop: Stop, progress: health.Progress) -> None:

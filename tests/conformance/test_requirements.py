@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.kalamdb import TOPIC_VECTORS
+from tests.conformance.pg_reactive import NOTIFY_VECTORS
 from tests.conformance.skeindb import CDC_VECTORS
 from tests.conformance.vectors import VECTORS
 
@@ -29,15 +31,18 @@ REQUIREMENTS = (
     "S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8", "S9", "S10", "S11", "S12", "S13", "S14", "S15", "S16", "S17",
     "S18", "S19", "S20", "S21", "S22", "S23", "S24", "S25", "S26", "S27", "S28", "S29", "S30", "S31", "S32", "S33",
     "S34", "S35", "S36", "S37", "S38", "S39", "S40", "S41", "S42", "S43", "S44",
+    "K1", "K2", "K3", "K4", "K5", "K6", "K7", "K8", "K9", "K10", "K11", "K12", "K13", "K14", "K15", "K16", "K17",
+    "K18", "K19", "K20", "K21", "K22", "K23", "K24", "K25", "K26", "K27", "K28", "K29",
+    "KR1", "KR2", "KR3", "KR4", "KR5",
 )
 # fmt: on
-_RANGE = re.compile(r"[VPS]\d+\s*[–-]\s*[VPS]?\d+")
-_NUMBER = re.compile(r"\b[VPS]\d+\b")
+_RANGE = re.compile(r"(?:[VPSK]|KR)\d+\s*[–-]\s*(?:[VPSK]|KR)?\d+")
+_NUMBER = re.compile(r"\b(?:[VPSK]|KR)\d+\b")
 _SPECIFIED = re.compile(r"^- \*\*([VPSK]R?\d+)\*\* ", re.MULTILINE)
 _DECIDED = re.compile(r"^(\d+)\. \*\*", re.MULTILINE)
 _CITED = re.compile(r"\b[VPSK]R?[1-9]\d*\b")
 _CITED_DECISIONS = re.compile(r"\b[Dd]ecisions? (\d+(?:(?:, | and |–)\d+)*)")
-_IN_NAME = re.compile(r"(?<=_)[vps]\d+(?=_)")
+_IN_NAME = re.compile(r"(?<=_)(?:[vpsk]|kr)\d+(?=_)")
 
 
 def sources():
@@ -99,7 +104,37 @@ def test_every_vector_of_the_cdc_door_is_claimed_by_a_test():
     assert unclaimed == []
 
 
-# The list of section 9 of the original document, each with the test that is it.
+def imported(tree):
+    """The modules from which a test's source takes names."""
+    return {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+
+
+def kinds_of(function):
+    """The kinds in the `of_kind("…")` over a function."""
+    calls = (call for call in function.decorator_list if isinstance(call, ast.Call) and isinstance(call.func, ast.Name))
+    return {argument.value for call in calls if call.func.id == "of_kind" for argument in call.args}
+
+
+def test_every_vector_of_the_notify_door_is_claimed_by_a_test_that_asserts():
+    """A claim is the vector's id in the docstring of a test, or its kind in the `of_kind("…")` over one."""
+    names, kinds = set(), set()
+    for _, tree in sources():
+        for function in functions(tree):
+            if function.name.startswith("test_") and asserts_something(function):
+                names |= set(re.findall(r"\bpgr\.[a-z_]+(?:\.[a-z_]+)*", ast.get_docstring(function) or ""))
+                kinds |= kinds_of(function) if "tests.conformance.pg_reactive" in imported(tree) else set()
+    unclaimed = [one["id"] for one in NOTIFY_VECTORS if one["id"] not in names and one["kind"] not in kinds]
+    assert unclaimed == []
+
+
+def test_every_vector_of_the_topics_door_is_claimed_by_a_test():
+    """A claim is the vector's id in `of_topics("…")` or `topic_vector("…")`, or in a test's docstring."""
+    texts = [path.read_text() for path, _ in sources() if path != Path(__file__)]
+    claimed = {name.rstrip(".") for text in texts for name in re.findall(r"\bk\.[a-z0-9_.]+", text)}
+    assert [vector["id"] for vector in TOPIC_VECTORS if vector["id"] not in claimed] == []
+
+
+# The list of section 9 of the CDC door's original document, each with the test that is it.
 ACCEPTANCE = (
     "test_ordering_preserved_per_stream",
     "test_offsets_monotonic",
@@ -123,9 +158,27 @@ def test_s44_each_case_of_the_acceptance_list_is_a_test():
     assert len(ACCEPTANCE) == 13
 
 
+# The boxes of the validation checklist of the topics door's original document, each with the test that is it.
+CHECKLIST = (
+    "test_system_tables_exist_and_are_queryable",
+    "test_create_topic_persists_metadata",
+    "test_alter_topic_add_source_creates_route",
+    "test_change_events_append_to_topic_logs",
+    "test_consume_supports_earliest_latest_and_offset",
+    "test_ack_updates_offsets_correctly",
+    "test_retention_job_prunes_old_log_entries",
+)
+
+
+def test_k29_each_box_of_the_validation_checklist_is_a_test():
+    names = {function.name for _, tree in sources() for function in functions(tree)}
+    assert set(CHECKLIST) - names == set()
+    assert len(CHECKLIST) == 7
+
+
 def test_ranges_name_nothing():
-    (function,) = functions(ast.parse("def test_v3_x_v5():\n    'V7, V8–V11, V12-14, decision 15'"))
-    assert numbers_of(function) == {"V3", "V5", "V7"}
+    (function,) = functions(ast.parse("def test_v3_x_kr5():\n    'K7, V8–V11, V12-14, KR1–KR5, K1–3, decision 15'"))
+    assert numbers_of(function) == {"V3", "KR5", "K7"}
 
 
 def numbered(letter: str, last: int) -> list[str]:

@@ -255,8 +255,8 @@ begin
     raise exception '%', words using errcode = code, schema = '_tidewire_topics', column = place, hint = coalesce(hint, '');
 end $$;
 
--- What the gateway answers to CONSUME and the like: the rows that it has read, as a parameter that only it sets. The domain
--- tells this parameter from a client's own.
+-- What the gateway answers to CONSUME and the like: the rows that it has read. It sends them instead of the statement, so a
+-- statement that is executed again without being sent again would show them again, and nothing would be carried out.
 do $$
 begin
     if to_regtype('_tidewire_topics.answer') is null then
@@ -265,16 +265,15 @@ begin
 end $$;
 
 create or replace function _tidewire_topics.told(answer _tidewire_topics.answer) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp set client_min_messages = notice as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     said jsonb := answer::text::jsonb;
 begin
-    if said ? 'refused' then
-        raise exception '%', said -> 'refused' ->> 'words' using errcode = said -> 'refused' ->> 'code',
-            schema = '_tidewire_topics', column = coalesce(said -> 'refused' ->> 'place', ''),
-            hint = coalesce(said -> 'refused' ->> 'hint', '');
+    if said ->> 'once' = current_setting('tidewire.topic_answer', true) then
+        raise exception 'a topic statement is carried out when it is sent, not when it is executed again' using
+            errcode = '0A000', schema = '_tidewire_topics', column = '', hint = 'Send it again.';
     end if;
-    raise notice '%', coalesce(said ->> 'words', '') using errcode = 'TW001', schema = '_tidewire_topics', column = said ->> 'do';
+    perform set_config('tidewire.topic_answer', said ->> 'once', false);
     return said -> 'rows';
 end $$;
 

@@ -5,6 +5,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from google.protobuf.message import DecodeError
+from structlog.typing import FilteringBoundLogger
+
 from proto.tidewire.v1.status_pb2 import Status
 from proto.topics import STATUS
 from services.chassis.kafka import Kafka, KafkaRefused, KafkaUnreachable, OffsetOutOfRange, Reader, TopicMissing
@@ -23,8 +26,9 @@ DURABLE = "tidewire_capture_durable_lsn"
 class Statuses:
     """The thread writes, the loop reads: each process's record is replaced whole."""
 
-    def __init__(self, kafka: Kafka, *, clock: Callable[[], float] = time.time) -> None:
-        self._kafka, self._clock = kafka, clock
+    def __init__(self, kafka: Kafka, *, log: FilteringBoundLogger, clock: Callable[[], float] = time.time) -> None:
+        self._kafka, self._log, self._clock = kafka, log, clock
+        self._has_met_garbage = False
         self._told: dict[str, Status] = {}
         # When capture said so, and up to where Kafka had the log then.
         self._durable: deque[tuple[int, float]] = deque(maxlen=PLACES_KEPT)
@@ -46,8 +50,19 @@ class Statuses:
         """Up to where Kafka had the log at that moment, as capture said last before it."""
         return next((lsn for said_us, lsn in reversed(list(self._durable)) if said_us <= at_us), None)
 
+    def take_record(self, value: bytes | None) -> None:
+        """A record has come; one that is no status is left out, and only the first is told of."""
+        try:
+            status = STATUS.decode(value or b"")
+        except DecodeError as error:
+            if not self._has_met_garbage:
+                self._log.warning("status_unreadable", reason=str(error))
+            self._has_met_garbage = True
+        else:
+            self.take(status)
+
     def take(self, status: Status) -> None:
-        """A record has come."""
+        """A process has spoken."""
         key = f"{status.service}/{status.instance}"
         if status.is_last:
             self._told.pop(key, None)
@@ -77,6 +92,6 @@ class Statuses:
             reader.seek_to(reader.low_and_high()[1])
             while not self._over.is_set():
                 for message in reader.read(MESSAGES_A_READ, WAIT_S):
-                    self.take(STATUS.decode(message.value() or b""))
+                    self.take_record(message.value())
         finally:
             reader.close()

@@ -2,13 +2,14 @@
 
 import logging
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from msgspec import Struct
 
 from proto.positions import Seq
 from proto.topics import CHANGES
 from services.changelog.follower import ChangesFollower
 from services.chassis.kafka import Kafka, Reader
+from services.chassis.kafka.errors import making_client, unanswered
 
 TIMEOUT_S = 10.0
 READ_S = 1.0
@@ -30,8 +31,10 @@ class ChangesExtent:
     def look(self) -> Extent | None:
         """None if there is nothing in it."""
         reader = Reader(self._kafka, CHANGES.name, client_id="retention")
-        low, high = reader.low_and_high()
-        reader.close()
+        try:
+            low, high = reader.low_and_high()
+        finally:
+            reader.close()
         if low >= high:
             return None
         follower = ChangesFollower(self._kafka, client_id="retention")
@@ -56,10 +59,17 @@ class ChangesExtent:
     def offset_at(self, moment_us: int) -> int | None:
         """The first record that was written at this moment or later; None if none was."""
         config = {**self._kafka.client_config(), "group.id": "retention", "enable.auto.commit": False}
-        consumer = Consumer(config, logger=logging.getLogger("kafka"))
+        with making_client(self._kafka.bootstrap):
+            consumer = Consumer(config, logger=logging.getLogger("kafka"))
         try:
             asked = [TopicPartition(self._kafka.broker_name(CHANGES.name), 0, max(moment_us // 1000, 0))]
             (found,) = consumer.offsets_for_times(asked, timeout=TIMEOUT_S)
+        except KafkaException as error:
+            raise unanswered(self._kafka.bootstrap, None, error.args[0]) from error
+        else:
+            # Without this a partition that has no leader would count as one in which everything is old.
+            if found.error is not None:
+                raise unanswered(self._kafka.bootstrap, None, found.error)
             return None if found.offset < 0 else int(found.offset)
         finally:
             consumer.close()

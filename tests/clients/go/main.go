@@ -24,6 +24,7 @@ type answer = map[string]any
 
 var scenarios = map[string]func(context.Context) answer{
 	"pool": pool, "modes": modes, "batch": batch, "pipeline": pipeline, "copy": copies, "notifications": notifications,
+	"listening": listening,
 	"cancelled": cancelled, "errors": failures, "cursors": cursors, "large": large, "transactions": transactions,
 }
 
@@ -236,6 +237,19 @@ func notifications(ctx context.Context) answer {
 	defer stop()
 	_, err := listener.WaitForNotification(short)
 	return answer{"heard": heard, "quiet": pgconn.Timeout(err)}
+}
+
+// What the NOTIFY door brings to a session that listens; the test tells it.
+func listening(ctx context.Context) answer {
+	conn := connect(ctx)
+	defer conn.Close(ctx)
+	got(conn.Exec(ctx, "LISTEN pgr"))
+	var heard [][]string
+	for range 3 {
+		one := got(conn.WaitForNotification(ctx))
+		heard = append(heard, []string{one.Channel, one.Payload})
+	}
+	return answer{"heard": heard}
 }
 
 // By CancelRequest where the connection shall live on, as applications configure it; else pgx closes and cancels behind.

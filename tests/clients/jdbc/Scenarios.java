@@ -43,7 +43,8 @@ public final class Scenarios {
         Map.entry("prepared", Scenarios::prepared), Map.entry("values", Scenarios::values),
         Map.entry("copy", Scenarios::copy), Map.entry("cursors", Scenarios::cursors),
         Map.entry("cancelled", Scenarios::cancelled), Map.entry("batches", Scenarios::batches),
-        Map.entry("notifications", Scenarios::notifications), Map.entry("transactions", Scenarios::transactions),
+        Map.entry("notifications", Scenarios::notifications), Map.entry("listening", Scenarios::listening),
+        Map.entry("transactions", Scenarios::transactions),
         Map.entry("large", Scenarios::large), Map.entry("errors", Scenarios::errors), Map.entry("pool", Scenarios::pool));
 
     public static void main(String[] arguments) throws Exception {
@@ -256,6 +257,20 @@ public final class Scenarios {
                 for (PGNotification one : listener.unwrap(PGConnection.class).getNotifications(20_000)) {
                     seen.add(List.of(one.getName(), one.getParameter(), one.getPID() == speaking));
                     heard++;
+                }
+            }
+        }
+    }
+
+    /** What the NOTIFY door brings to a session that listens; the test tells it. */
+    static void listening(List<Object> seen) throws Exception {
+        try (Connection connection = connect()) {
+            execute(connection, "LISTEN pgr");
+            while (seen.size() < 3) {
+                for (PGNotification one : connection.unwrap(PGConnection.class).getNotifications(20_000)) {
+                    if (seen.size() < 3) {
+                        seen.add(List.of(one.getName(), one.getParameter()));
+                    }
                 }
             }
         }

@@ -142,6 +142,18 @@ const scenarios = {
     return heard
   })),
 
+  // What the NOTIFY door brings to a session that listens; the test tells it.
+  listening: () => connected(async (client) => {
+    const heard = []
+    const enough = new Promise((resolve) => client.on('notification', (message) => {
+      heard.push([message.channel, message.payload])
+      if (heard.length === 3) resolve()
+    }))
+    await client.query('LISTEN pgr')
+    await enough
+    return heard.slice(0, 3)
+  }),
+
   cancelled: () => connected((other) => connected(async (client) => {
     const sleeping = failing(client.query('SELECT pg_sleep(60) -- cancelled by pid'))
     const pid = await waitFor(other, 'cancelled by pid', true)

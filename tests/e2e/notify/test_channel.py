@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_p10_p24_p25_a_change_is_the_same_bytes_on_the_channel_and_on_a_socket(door):
-    """P10, P11, P24, P25: the document's own session, byte for byte."""
+    """P10, P11, P24, P25: pgr.delta.bytes and pgr.subscribed, the document's own session, byte for byte."""
     door.sql("CREATE TABLE orders (id int PRIMARY KEY, status text, amount numeric, note text)")
     name, gen = door.register("SELECT id, status, amount FROM orders WHERE status = 'active'")
     listener = door.listen()

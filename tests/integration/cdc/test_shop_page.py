@@ -26,7 +26,7 @@ def shop(cdc):
 def address(cdc, shop):
     gateway = f"http://127.0.0.1:{cdc.doors[0]}"
     reader = token({"sub": "shop page", "database_role": shop_feed.ROLE, "exp": 2**31})
-    with shop_page.serve(shop_feed.open_feed(shop, gateway, reader), gateway, reader) as address:
+    with shop_page.serve(shop_feed.CdcFeed(gateway, reader), gateway, reader) as address:
         yield address
 
 

@@ -47,7 +47,13 @@ ENDING = {
     "pytest": " --collect-only -q",
 }
 # Commands that are spoken of without the query or table that they need.
-NAMES = ("tidewire explain", "tidewire watch", "tidewire cdc tail TABLE")
+NAMES = (
+    "tidewire explain",
+    "tidewire watch",
+    "tidewire cdc tail TABLE",
+    "tidewire topic tail TOPIC",
+    "tidewire topic reset TOPIC GROUP --to 0",
+)
 # Targets that end by themselves within seconds and leave the stack as it is.
 RUN = ("make help", "make up", "make status", "make logs", "make flow", "make uninstall")
 

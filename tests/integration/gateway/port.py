@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import psycopg
@@ -14,8 +14,10 @@ from services.devstack.ports import free_port
 from services.gateway.core.bounds import SubscribeLimits
 from services.gateway.core.encoders.binary import BinaryEncoder
 from services.gateway.core.encoders.partial_rows import PartialRowRule
-from services.gateway.core.principal import Principal
+from services.gateway.core.principal import Principal, ProvenIdentity
 from services.gateway.core.requests import SubscribeRequest
+from services.gateway.core.topics.rewrite import literal
+from services.gateway.core.topics.statements import Carried
 from services.gateway.errors import Refusal, SubscribeRefused
 from services.gateway.inbound.certificate import certificate_of
 from services.gateway.inbound.pg_port.binary_door import BinaryDoorParts
@@ -165,11 +167,19 @@ class RunningPort:
                 on_refused=lambda: None,
             ),
             notify=self.channel,
+            topics=NoTopics(),
             traffic=Traffic(),
             log=log,
         )
         self._task = asyncio.current_task()
         await port.serve()
+
+
+class NoTopics:
+    """In the place of the topics door: tells for whom it would have carried a statement out."""
+
+    async def answered(self, statement: Carried, prove: Callable[[], Awaitable[ProvenIdentity]]) -> str:
+        return f"SELECT {literal((await prove()).principal.role)}"
 
 
 def _said(ready: threading.Event) -> Callable[[object, str, dict[str, object]], object]:

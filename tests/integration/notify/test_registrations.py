@@ -5,6 +5,8 @@ import pytest
 from psycopg import errors
 
 from services.capture.outbound import watch, watch_removal
+from services.recompute.core.notify import messages
+from tests.conformance.pg_reactive import vector_of
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +125,53 @@ def test_p1_p7_the_settings_are_shown_and_the_limit_counts(connection):
         assert ("max_subscriptions", "1") in connection.execute("SELECT * FROM pgr.stats()").fetchall()
     finally:
         connection.execute("ALTER DATABASE notify_pgr SET pg_reactive.max_subscriptions = 1024")
+
+
+def test_p4_the_functions_of_the_document(connection):
+    """P4, P6: pgr.api, with the names, types and defaults that clients of pg_reactive use."""
+    vector = vector_of("pgr.api")
+    found = {
+        f"pgr.{name}({arguments}) RETURNS {result}"
+        for name, arguments, result in connection.execute(
+            "SELECT proname, pg_get_function_arguments(oid), pg_get_function_result(oid) FROM pg_proc "
+            "WHERE pronamespace = 'pgr'::regnamespace"
+        ).fetchall()
+    }
+    assert vector["signature"] in {
+        one.replace("'delta'::text", "'delta'").replace("NULL::jsonb", "NULL") for one in found
+    }
+    assert {
+        "pgr.unsubscribe(p_query_id text) RETURNS boolean",
+        "pgr.get_subscriptions() RETURNS SETOF pgr.subscriptions",
+        "pgr.restore_subscriptions() RETURNS integer",
+        "pgr.stats() RETURNS TABLE(metric text, value text)",
+        "pgr.subscription_meta(query_id text) RETURNS TABLE(mode text, audience jsonb, gen bigint)",
+    } <= found
+    connection.execute("SELECT pgr.subscribe('q', 'SELECT 1 AS one', 'notify')")
+    for relation in ("pgr.subscriptions", "pgr.persisted_subscriptions", "pgr.get_subscriptions()"):
+        assert connection.execute(f"SELECT query_id, mode FROM {relation}").fetchall() == [("q", "notify")]
+    assert ("subscriptions_notify", "1") in connection.execute("SELECT * FROM pgr.stats()").fetchall()
+    assert one(connection, "SELECT pgr.unsubscribe('q')") is True
+    assert one(connection, "SELECT pgr.restore_subscriptions()") == 0
+
+
+def test_p7_the_settings_have_the_document_s_defaults(connection):
+    """P7: pgr.gucs; the database is our own, since the door is installed in each."""
+    wanted = {name: str(default) for name, (default, _) in vector_of("pgr.gucs")["gucs"].items()}
+    wanted["pg_reactive.database"] = "notify_pgr"
+    assert {name: one(connection, f"SHOW {name}") for name in wanted} == wanted
+
+
+def test_p17_what_fits_the_budget_fits_postgresql_s_own_limit(connection):
+    """P17: pgr.pg_hard_limit, asked of PostgreSQL itself."""
+    for case in vector_of("pgr.pg_hard_limit")["cases"]:
+        try:
+            connection.execute("SELECT pg_notify('pgr', repeat('x', %s))", [case["bytes"]])
+            found = "ok"
+        except errors.InvalidParameterValue as error:
+            found = f"ERROR {error.diag.message_primary}"
+        assert found == case["expect"]
+        assert messages.budget("") < case["bytes"]
 
 
 def test_p27_gens_grow_in_the_order_of_commits(connection, dsn):

@@ -50,7 +50,7 @@ def test_k26_k27_a_route_carries_every_change_after_it_once_in_commit_order(stac
 
 
 def test_filters_mean_what_postgresql_says_and_what_it_cannot_say_is_kept_aside(stack: RoutesStack):
-    """K8, K26, and the dead letters of a route: one row divides by zero, the others go on."""
+    """K8, and the dead letters of a route: one row divides by zero, the others go on."""
     stack.ensure_worker()
     stack.create("app.t", partitions=4)
     expression = "(100 / total > 3 and note ilike 'A%' or note is null)"
@@ -69,8 +69,26 @@ def test_filters_mean_what_postgresql_says_and_what_it_cannot_say_is_kept_aside(
     assert dead == [("", "division by zero", 0)]
 
 
+def test_k26_a_filter_reads_the_new_row_of_an_update_and_the_old_one_of_a_delete(stack: RoutesStack):
+    """By a worker that took over: which routes there are, and with which filter, is stored (K3, KR4)."""
+    stack.ensure_worker()
+    stack.create("app.t")
+    for op in ("Insert", "Update", "Delete"):
+        stack.route("app.t", "orders", op, "Key", filter_expr="(total > 10)")
+    stack.settle()
+    stack.stop_workers()
+    stack.start()
+    stack.db.execute("insert into app.orders values (1, 5, ''), (2, 50, '')")
+    stack.db.execute("update app.orders set total = 20 where id = 1")  # only the new row matches
+    stack.db.execute("update app.orders set total = 5 where id = 2")  # only the old one
+    stack.db.execute("delete from app.orders")
+    stack.settle()
+    found = [(one.operation, one.key) for one in stack.messages("app.t")]
+    assert found == [(INSERT, "2"), (UPDATE, "1"), (DELETE, "1")]
+
+
 def test_k5_key_payloads_partitions_and_actors(stack: RoutesStack):
-    """K5, KR2, decision 24: the key alone; a row keeps its partition; who wrote is his own word, or else the owner."""
+    """K5, KR1, decision 24: the key alone; a row keeps its partition; who wrote is his own word, or else the owner."""
     stack.ensure_worker()
     stack.create("app.t", partitions=3)
     stack.route("app.t", "orders", "Insert", "Key")

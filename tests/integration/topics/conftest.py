@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Producer
@@ -81,8 +81,15 @@ class WrittenTopic:
         self._producer.commit_transaction(30)
 
 
+class NamedTopic(NamedTuple):
+    """A topic whose messages are recompute's own, and the table behind it."""
+
+    name: str
+    table: str
+
+
 class Consumer:
-    def __init__(self, topic: WrittenTopic, caller: Caller, group: str | None = None) -> None:
+    def __init__(self, topic: WrittenTopic | NamedTopic, caller: Caller, group: str | None = None) -> None:
         self.topic, self.caller = topic, caller
         self.group = f"g_{secrets.token_hex(4)}" if group is None else group
 

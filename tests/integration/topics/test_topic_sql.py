@@ -11,7 +11,6 @@ from psycopg.conninfo import make_conninfo
 from services.capture.outbound import watch
 from tests.fixtures.forwarder import forwarder
 
-NOT_HERE = "CONSUME takes no part in transactions and is not answered on this port"
 # Parse/Bind/Describe/Execute by libpq's extended protocol, a prepared statement, and a simple Query.
 PROTOCOLS = {"extended": {}, "prepared": {"prepare": True}, "simple": {}}
 
@@ -96,12 +95,6 @@ def test_k7_k8_k13_a_topic_is_created_altered_and_dropped(run, stack) -> None:
         ("CREATE TOPIC {} PARTITIONS none", "42601", "Invalid partition count 'none'. Must be a number", "none"),
         ("ALTER TOPIC {} ADD SOURCE app.nope ON INSERT", "42704", "Topic '{}' does not exist", "{}"),
         ("CREATE TOPIC nowhere.t", "3F000", "Namespace 'nowhere' does not exist", "nowhere"),
-        (
-            "CONSUME FROM {}",
-            "0A000",
-            NOT_HERE,
-            "CONSUME",
-        ),
     ],
 )
 def test_k12_errors_are_postgresqls_and_point_at_the_word(run, statement, sqlstate, words, at) -> None:
@@ -113,6 +106,19 @@ def test_k12_errors_are_postgresqls_and_point_at_the_word(run, statement, sqlsta
     assert (found.sqlstate, found.message_primary, found.statement_position) == (sqlstate, words.format(topic), place)
     assert found.context is None and found.column_name is None
     assert run("SELECT 1").fetchone() == (1,)
+
+
+def test_what_the_gateway_carries_out_is_held_in_a_query_and_refused_under_a_name(client) -> None:
+    """Whatever pieces it comes in; what stands behind it in the same write comes after it."""
+    assert psycopg.ClientCursor(client).execute("CONSUME FROM app.t").fetchone() == ("held",)
+    assert client.pgconn.exec_params(b"ACK app.t GROUP 'g' UPTO OFFSET 1", []).get_value(0, 0) == b"held"
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="cannot be prepared under a name") as refused:
+        client.execute("CONSUME FROM app.t", prepare=True)
+    assert refused.value.diag.statement_position == "1" and "simple query" in (refused.value.diag.message_hint or "")
+    with pytest.raises(psycopg.Error, match="nor stand behind others in a batch"), client.pipeline():
+        client.execute("SELECT 1")
+        client.execute("CONSUME FROM app.t")
+    assert client.execute("SELECT 2").fetchone() == (2,)
 
 
 def test_a_filter_is_checked_by_postgresql_at_its_place(run) -> None:

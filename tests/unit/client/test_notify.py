@@ -56,6 +56,13 @@ def test_messages_that_came_while_fetching_go_on_behind_the_result(held):
     assert (held.rows, held.seq) == ([{"id": 1}, {"id": 2}, {"id": 3}], 9)
 
 
+def test_p35_a_new_connection_is_fetched_and_the_rows_stay_until_then(held):
+    assert held.take('{"type":"subscribed","query_id":"q"}')
+    assert (held.rows, held.is_current) == ([{"id": 1}], False)
+    assert not held.fetched(result(9, [{"id": 7}]))
+    assert (held.rows, held.seq) == ([{"id": 7}], 9)
+
+
 def test_an_old_result_is_fetched_again(held):
     assert held.take(delta(8, [{"id": 2}]))
     assert held.fetched(result(6, [{"id": 1}]))

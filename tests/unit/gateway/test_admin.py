@@ -1,5 +1,6 @@
 """What the administrators' page is told: who is silent, what waits where, and which subscriptions come first."""
 
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,11 @@ def said(service="capture", *, at_us=NOW_US, ready=True, instance="one", **figur
     return Status(
         service=service, instance=instance, written_us=at_us, every_ms=2000, ready=ready, reason="r", figures=figures
     )
+
+
+def statuses_at_now() -> Statuses:
+    log = structlog.get_logger()
+    return Statuses(Kafka(bootstrap="127.0.0.1:1"), log=log, clock=lambda: NOW_US / SECOND_US)
 
 
 def row(name: str, state: str = "healthy", lag: int = 0, door="cdc") -> SubscriptionRow:
@@ -57,14 +63,14 @@ def test_what_nobody_said_is_not_known_instead_of_nothing():
 
 
 def test_a_reader_is_compared_with_where_the_log_stood_when_it_spoke():
-    statuses = Statuses(Kafka(bootstrap="127.0.0.1:1"), clock=lambda: NOW_US / SECOND_US)
+    statuses = statuses_at_now()
     for second, lsn in ((0, 100.0), (2, 900.0)):
         statuses.take(said(at_us=NOW_US - (4 - second) * SECOND_US, tidewire_capture_durable_lsn=lsn))
     assert [statuses.durable_lsn(NOW_US - back * SECOND_US) for back in (5, 3, 0)] == [None, 100.0, 900.0]
 
 
 def test_a_process_that_ended_or_is_silent_for_long_is_forgotten():
-    statuses = Statuses(Kafka(bootstrap="127.0.0.1:1"), clock=lambda: NOW_US / SECOND_US)
+    statuses = statuses_at_now()
     statuses.take(said("fanout"))
     statuses.take(said("registry", at_us=NOW_US - int((FORGOTTEN_S + 1) * SECOND_US)))
     statuses.take(said("gateway"))
@@ -72,8 +78,23 @@ def test_a_process_that_ended_or_is_silent_for_long_is_forgotten():
     assert [one.service for one in statuses.every()] == ["fanout"]
 
 
+def test_garbage_on_the_topic_is_told_of_once_and_what_follows_is_read():
+    statuses = statuses_at_now()
+    with structlog.testing.capture_logs() as told:
+        for value in (
+            b"\xff\xff",
+            said("fanout").SerializeToString(),
+            None,
+            b"\xff",
+            said("registry").SerializeToString(),
+        ):
+            statuses.take_record(value)
+    assert {"fanout", "registry"} <= {one.service for one in statuses.every()}
+    assert [one["event"] for one in told] == ["status_unreadable"]
+
+
 def test_a_flood_of_processes_is_bounded():
-    statuses = Statuses(Kafka(bootstrap="127.0.0.1:1"), clock=lambda: NOW_US / SECOND_US)
+    statuses = statuses_at_now()
     for number in range(2_000):
         statuses.take(said("forged", instance=str(number)))
     assert len(statuses.every()) == 500

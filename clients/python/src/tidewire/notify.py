@@ -44,7 +44,10 @@ class NotifyRows:
     def take(self, message: str | bytes) -> bool:
         """One message of the channel; True if the whole result must be fetched now."""
         told = _read(message)
-        if told.get("type") in ("subscribed", "resubscribed"):
+        if told.get("type") == "subscribed":
+            self._waiting = []  # a new connection: what was told before it is not known
+            return True
+        if told.get("type") == "resubscribed":
             return not self.is_current
         if self._waiting is not None:
             if len(self._waiting) >= MOST_WAITING:

@@ -115,7 +115,10 @@ class Topics:
         finally:
             connection.close()
         if answer.status != 200:
-            raise TopicError(answer.status, str(found.get("code", "")), str(found.get("error", answer.reason)))
+            words = found.get("error", answer.reason)
+            # /v1/api/sql has both in one object.
+            told = words if isinstance(words, dict) else {"code": found.get("code", ""), "message": words}
+            raise TopicError(answer.status, str(told.get("code", "")), str(told.get("message", "")))
         return dict(found)
 
 

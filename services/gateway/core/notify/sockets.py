@@ -15,6 +15,8 @@ from proto.tidewire.v1.notifications_pb2 import (
 REREGISTERED, FORBIDDEN, RESTARTS, TOO_SLOW = 4001, 4003, 1012, 1013
 # Why a query has no result that no waiting mends: rights, and what it names.
 _LASTING = ("42", "3F")
+# So many queries' gens are remembered: a socket is bound within moments of its being let in.
+MOST_GENS = 10_000
 
 
 class SocketLimits(Struct, frozen=True):
@@ -59,7 +61,7 @@ class Sockets:
     def __init__(self, limits: SocketLimits) -> None:
         self._limits = limits
         self._by_query: dict[str, set[BoundSocket]] = {}
-        # The latest gen that the topic has shown of a query.
+        # The latest gen that the topic has shown of a query; those that were told of last.
         self._gens: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -88,8 +90,7 @@ class Sockets:
 
     def told(self, message: Notification) -> list[BoundSocket]:
         """Offer a message to whom it is for; the sockets that have something to do now."""
-        known = self._gens.get(message.query_id, 0)
-        self._gens[message.query_id] = max(known, message.gen)
+        self._remember(message.query_id, message.gen)
         concerned = list(self._by_query.get(message.query_id, ()))
         for socket in concerned:
             if socket.gen < message.gen:
@@ -110,6 +111,13 @@ class Sockets:
             if gen is None or socket.gen < gen:
                 socket.close(REREGISTERED)
         return stale
+
+    def _remember(self, query_id: str, gen: int) -> None:
+        """The gen that was told; the query that was told of least recently is forgotten where there are too many."""
+        known = self._gens.pop(query_id, 0)
+        self._gens[query_id] = max(known, gen)
+        if len(self._gens) > MOST_GENS:
+            del self._gens[next(iter(self._gens))]
 
     def close_all(self, code: int, sockets: Iterable[BoundSocket] | None = None) -> None:
         for socket in self if sockets is None else sockets:

@@ -61,4 +61,6 @@ class Reset(Struct, frozen=True, kw_only=True):
     place: int = 0
 
 
-Statement: TypeAlias = Define | ShowTopics | Consume | Ack | Reset
+# Carried out by the gateway itself, outside of any transaction.
+Carried: TypeAlias = Consume | Ack | Reset
+Statement: TypeAlias = Define | ShowTopics | Carried

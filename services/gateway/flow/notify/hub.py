@@ -10,6 +10,7 @@ from structlog.typing import FilteringBoundLogger
 from proto.tidewire.v1.notifications_pb2 import Notification, NotificationRecord
 from services.chassis.health import PartProgress
 from services.gateway.core.http_identity import HttpIdentity
+from services.gateway.core.notify.continuity import Gap
 from services.gateway.core.notify.sockets import FORBIDDEN, RESTARTS, BoundSocket, Sockets
 from services.gateway.errors import RegistrationsUnknown, SubscribeRefused
 from services.gateway.flow.notify.results import Results
@@ -25,7 +26,7 @@ Recheck = Callable[[HttpIdentity], Awaitable[HttpIdentity | None]]
 
 
 class Log(Protocol):
-    def batches(self) -> AsyncIterator[list[NotificationRecord]]: ...
+    def batches(self) -> AsyncIterator[list[NotificationRecord | Gap]]: ...
 
 
 class Listener(Protocol):
@@ -104,15 +105,15 @@ class NotifyHub:
         try:
             async for batch in log.batches():
                 for record in batch:
-                    if record.WhichOneof("body") == "result":
+                    if isinstance(record, Gap):
+                        self._missed(record)
+                    elif record.WhichOneof("body") == "result":
                         self._results.arrived(record.result)
                     else:
                         await self._told(record.notification)
                 progress.ready()
         finally:
-            self._sockets.close_all(RESTARTS)
-            for socket in self._open.values():
-                socket.bell.set()
+            self._come_again()
 
     async def keep(self) -> None:
         """Until cancelled: the registrations and callers of open sockets, and the channel's name."""
@@ -129,6 +130,16 @@ class NotifyHub:
                     socket.bound.close(FORBIDDEN)
                     socket.bell.set()
             await asyncio.sleep(RECHECK_S)
+
+    def _missed(self, gap: Gap) -> None:
+        """Sockets come again and fetch; listening sessions see by the next seq that some are missing."""
+        self._log.warning("notifications_missed", partition=gap.partition)
+        self._come_again()
+
+    def _come_again(self) -> None:
+        self._sockets.close_all(RESTARTS)
+        for socket in self._open.values():
+            socket.bell.set()
 
     async def _told(self, message: Notification) -> None:
         self._ring(self._sockets.told(message))

@@ -5,6 +5,7 @@ from structlog.typing import FilteringBoundLogger
 from services.gateway.core.http_identity import HttpIdentity
 from services.gateway.errors import TopicRefused
 from services.gateway.flow.topics.door import Batch, TopicCaller, TopicsDoor, Wanted
+from services.gateway.flow.topics.pg_port import RoleFinder, TopicsOnPgPort
 from services.gateway.flow.topics.sql import TopicSql
 from services.gateway.inbound.http_port.app import Door
 from services.gateway.inbound.http_port.login import LoginDoor
@@ -26,15 +27,17 @@ from services.gateway.settings import Settings
 
 
 class TopicsParts:
-    def __init__(self, settings: Settings, log: FilteringBoundLogger) -> None:
+    def __init__(self, settings: Settings, roles: RoleFinder, log: FilteringBoundLogger) -> None:
         self._catalog = TopicCatalog(settings.postgres)
         self._topics = UserTopics(settings.kafka, settings.redis)
         self._groups = GroupOffsets(settings.redis, settings.kafka, log=log)
         self.door = TopicsDoor(settings.topics, self._catalog, self._topics, self._groups)
+        sql = TopicSql(self.door)
+        self.pg_port = TopicsOnPgPort(sql, roles)
         self.doors: tuple[Door, ...] = (
             TopicsHttp(_HttpCalls(self.door), settings.topics),
             LoginDoor(settings.gateway.http, settings.topics),
-            TopicSqlDoor(TopicSql(self.door)),
+            TopicSqlDoor(sql),
         )
 
     async def run(self) -> None:

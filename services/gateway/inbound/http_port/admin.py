@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 
 from services.gateway.core.admin import MOST_PAGE, STATES
 from services.gateway.core.http_identity import HttpIdentity
-from services.gateway.inbound.http_port.app import API, DECLARED, Caller
+from services.gateway.inbound.http_port.app import API, DECLARED, REFUSALS, Caller
 from services.gateway.inbound.http_port.authentication import Authentication
 from services.gateway.inbound.http_port.refusals import HttpRefusal
 from services.gateway.inbound.http_port.rpc import refusing
@@ -83,8 +83,7 @@ class AdminDoor:
         return router
 
     def _api(self) -> APIRouter:
-        refused: dict[int | str, dict[str, Any]] = {"default": {"description": "Refused"}}
-        router = APIRouter(prefix=f"{API}/admin", tags=["admin"], dependencies=DECLARED, responses=refused)
+        router = APIRouter(prefix=f"{API}/admin", tags=["admin"], dependencies=DECLARED, responses=REFUSALS)
 
         @router.get("/overview", summary="Services, the road of a commit, statistics, and ten minutes of figures")
         async def overview(caller: Caller) -> Response:

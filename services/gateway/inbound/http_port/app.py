@@ -30,6 +30,8 @@ DECLARED = [
     Depends(HTTPBase(scheme="basic", scheme_name="Basic", auto_error=False)),
     Depends(HTTPBase(scheme="bearer", scheme_name="Bearer", auto_error=False)),
 ]
+# In the OpenAPI document: what else an operation may answer.
+REFUSALS: dict[int | str, dict[str, Any]] = {"default": {"description": "Refused"}}
 
 
 class Door(Protocol):

@@ -13,6 +13,7 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from services.gateway.core.http_identity import HttpIdentity
+from services.gateway.inbound.http_port.app import REFUSALS
 from services.gateway.inbound.http_port.authentication import REFUSED, Authentication
 from services.gateway.inbound.http_port.refusals import HttpRefusal
 from services.gateway.inbound.http_port.tokens import HMAC
@@ -38,7 +39,7 @@ class LoginDoor:
 
     @property
     def router(self) -> APIRouter:
-        router = APIRouter(prefix="/v1/api", tags=["topics"])
+        router = APIRouter(prefix="/v1/api", tags=["topics"], responses=REFUSALS)
 
         @router.post("/auth/login", summary="Tokens for a PostgreSQL login")
         async def login(request: Request) -> Response:

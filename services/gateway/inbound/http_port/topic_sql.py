@@ -16,7 +16,7 @@ from services.gateway.core.http_identity import HttpIdentity
 from services.gateway.core.topics.parse import parse
 from services.gateway.core.topics.statements import Ack, Consume, Reset, TopicSqlError
 from services.gateway.errors import CursorsUnavailable, TopicRefused
-from services.gateway.inbound.http_port.app import DECLARED, Caller
+from services.gateway.inbound.http_port.app import DECLARED, REFUSALS, Caller
 
 JSON = "application/json"
 ELSEWHERE = "only CONSUME, ACK and RESET CONSUMER GROUP are answered here: send other statements to the PG port"
@@ -53,7 +53,7 @@ class TopicSqlDoor:
 
     @property
     def router(self) -> APIRouter:
-        router = APIRouter(prefix="/v1/api", tags=["topics"], dependencies=DECLARED)
+        router = APIRouter(prefix="/v1/api", tags=["topics"], dependencies=DECLARED, responses=REFUSALS)
 
         @router.post("/sql", summary="CONSUME, ACK or RESET CONSUMER GROUP")
         async def sql(request: Request, caller: Caller) -> Response:

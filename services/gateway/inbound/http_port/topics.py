@@ -14,7 +14,7 @@ from services.gateway.core.http_identity import HttpIdentity
 from services.gateway.core.topics.answers import MOST_OFFSET, clamped, of_code, of_document, start_of, waiting_s
 from services.gateway.core.topics.statements import MOST_GROUP_LETTERS
 from services.gateway.errors import CursorsUnavailable, TopicRefused
-from services.gateway.inbound.http_port.app import DECLARED, Caller
+from services.gateway.inbound.http_port.app import DECLARED, REFUSALS, Caller
 from services.gateway.inbound.http_port.topic_errors import topic_error
 from services.gateway.settings import Topics
 
@@ -71,7 +71,7 @@ class TopicsHttp:
 
     @property
     def router(self) -> APIRouter:
-        router = APIRouter(tags=["topics"], dependencies=DECLARED)
+        router = APIRouter(tags=["topics"], dependencies=DECLARED, responses=REFUSALS)
         for base, shown in (("/api/topics", of_document), ("/v1/api/topics", of_code)):
             self._add(router, base, shown)
         return router

@@ -19,7 +19,7 @@ from services.gateway.errors import PortRefused, UpstreamUnreachable
 from services.gateway.inbound.certificate import Certificate
 from services.gateway.inbound.pg_port.binary_door import BinaryDoorParts
 from services.gateway.inbound.pg_port.listening import Hub
-from services.gateway.inbound.pg_port.session import PgSession, SessionContext
+from services.gateway.inbound.pg_port.session import PgSession, SessionContext, TopicsMethods
 from services.gateway.inbound.pg_port.startup import ClientStartup, StartupReader, TlsRequired
 from services.gateway.settings import Gateway
 
@@ -66,18 +66,26 @@ class PgPort:
         *,
         binary_door: BinaryDoorParts,
         notify: Hub,
+        topics: TopicsMethods,
         traffic: Traffic,
         log: FilteringBoundLogger,
     ) -> None:
         self._settings, self._upstream, self._certificate = settings, upstream, certificate
         self._binary_door, self._notify, self._traffic, self._log = binary_door, notify, traffic, log
+        self._topics = topics
         self._sessions: set[PgSession] = set()
 
     async def serve(self) -> None:
         """Until cancelled; then every client is told so."""
         own = self._settings
         context = SessionContext(
-            self._binary_door, self._notify, self._traffic, own.unread_bytes, own.proof_wait_s, self._log
+            self._binary_door,
+            self._notify,
+            self._topics,
+            self._traffic,
+            own.unread_bytes,
+            own.proof_wait_s,
+            self._log,
         )
         async with asyncio.TaskGroup() as group:
 

@@ -1,22 +1,26 @@
 """One client and its own connection to PostgreSQL: everything passes, except the live messages."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Protocol
 
 from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from proto.pgwire import backend
-from proto.pgwire.conversation import Answer, Conversation, Traffic
+from proto.pgwire.conversation import Answer, Conversation, FromClient, Traffic
 from proto.pgwire.errors import MalformedMessage
 from proto.pgwire.framing import Frame, encode_frame
 from proto.pgwire.frontend import Startup
+from proto.pgwire.topic_statements import Held
 from services.gateway.core.admission import Admission
 from services.gateway.core.principal import ProvenIdentity
 from services.gateway.core.topics.rewrite import to_postgres
+from services.gateway.core.topics.statements import Carried
 from services.gateway.errors import ClientRefused
 from services.gateway.inbound.pg_port.binary_door import BinaryDoor, BinaryDoorParts, options_of
-from services.gateway.inbound.pg_port.identity_proof import IDLE, LOGIN, IdentityProof
+from services.gateway.inbound.pg_port.identity_proof import FAILED as FAILED_TRANSACTION
+from services.gateway.inbound.pg_port.identity_proof import IDLE, IN_FAILED, LOGIN, IdentityProof, refusal
 from services.gateway.inbound.pg_port.listening import Hub, Listening
 
 DISCARDED = "Subscription ended: the session was reset by DISCARD ALL"
@@ -26,11 +30,18 @@ LOOK_AGAIN_S = 5.0
 FAILED = "the gateway failed on this session and ended it: connect again"
 
 
+class TopicsMethods(Protocol):
+    """What PostgreSQL is sent instead of a topic statement that the gateway carries out."""
+
+    async def answered(self, statement: Carried, prove: Callable[[], Awaitable[ProvenIdentity]]) -> str: ...
+
+
 class SessionContext(Struct, frozen=True):
     """What all sessions of the port share."""
 
     binary_door: BinaryDoorParts
     notify: Hub
+    topics: TopicsMethods
     traffic: Traffic
     # What a client may leave unread before it is disconnected.
     unread_bytes: int
@@ -58,7 +69,7 @@ class PgSession:
         self._conversation = Conversation(context.traffic, to_postgres)
         self._identity = IdentityProof(connection_id, startup, self._conversation, wait_s=context.proof_wait_s)
         self._waiting: list[bytes] = []
-        self._full = False
+        self._full = self._is_server_full = False
         self._door = BinaryDoor(self, context.binary_door, spawn, options=options_of(startup))
         self._listening = Listening(
             context.notify,
@@ -80,7 +91,7 @@ class PgSession:
         self._client, self._server = client, server
         self._identity.ask_by = server.write
         client.set_protocol(_Side(self.from_client, self._client_full, self._client_drained, self._lost))
-        server.set_protocol(_Side(self.from_server, client.pause_reading, client.resume_reading, self._lost))
+        server.set_protocol(_Side(self.from_server, self._server_full, self._server_drained, self._lost))
         server.write(packet)
         if rest:
             self.from_client(rest)
@@ -118,22 +129,44 @@ class PgSession:
     # What passes.
 
     def from_client(self, data: bytes) -> None:
+        self._pass(lambda: self._conversation.from_client(data))
+
+    def _pass(self, said: Callable[[], list[FromClient]]) -> None:
+        """What the client said goes on to PostgreSQL, or to a door."""
         try:
-            for piece in self._conversation.from_client(data):
+            for piece in said():
                 if isinstance(piece, bytes):
                     self._identity.overtaken()
                     self._server.write(piece)
                     if self._door.is_open and self._look_again is None:
                         self._look_again = asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._doubt_role)
+                elif isinstance(piece, Held):
+                    self._spawn(self._carry_out(piece.statement))
                 else:
                     self._from_client_message(piece)
             self._door.flush_refusals()
+            if self._conversation.is_holding:
+                self._client.pause_reading()
         except MalformedMessage as error:
             self.refuse(error.sqlstate, str(error))
         except ClientRefused as refusal:
             self.refuse(refusal.sqlstate, str(refusal))
         except Exception:
             self._fail()
+
+    async def _carry_out(self, statement: Carried) -> None:
+        """The client waits meanwhile: what it sends is read by PostgreSQL behind the answer."""
+        try:
+            instead = await self._context.topics.answered(statement, self._identity_at_once)
+        except asyncio.CancelledError:
+            self.end()
+            return
+        except Exception:
+            self._fail()
+            return
+        if not self.ended.done():
+            self._pass(lambda: self._conversation.release(instead))
+            self._read_on()
 
     def from_server(self, data: bytes) -> None:
         was_inside = not self._conversation.at_boundary
@@ -258,6 +291,12 @@ class PgSession:
     async def _identity_now(self) -> ProvenIdentity:
         return await self._identity.proven(())
 
+    async def _identity_at_once(self) -> ProvenIdentity:
+        """As soon as nothing is under way; in a transaction that has failed that would be never."""
+        if self._conversation.at_rest and self._conversation.status == FAILED_TRANSACTION:
+            raise refusal(IN_FAILED)
+        return await self._identity.proven(())
+
     def _notify_at_rest(self) -> None:
         """As PostgreSQL does: never while a transaction or a statement is under way."""
         is_idle = self._conversation.at_rest and self._conversation.status == IDLE
@@ -291,6 +330,18 @@ class PgSession:
             self._waiting = []
         if not self._full:
             self._door.drained()
+
+    def _server_full(self) -> None:
+        self._is_server_full = True
+        self._client.pause_reading()
+
+    def _server_drained(self) -> None:
+        self._is_server_full = False
+        self._read_on()
+
+    def _read_on(self) -> None:
+        if not (self._is_server_full or self._conversation.is_holding or self.ended.done()):
+            self._client.resume_reading()
 
     def _client_full(self) -> None:
         self._full = True

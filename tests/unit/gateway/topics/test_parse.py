@@ -2,21 +2,38 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import proto
 from proto.pgwire.topic_statements import OURS
 from services.gateway.core.topics.parse import parse
-from services.gateway.core.topics.rewrite import literal, rewritten
+from services.gateway.core.topics.rewrite import MOST_ANSWER_BYTES, literal, rewritten
+from services.gateway.core.topics.rewrite import shown as shown_rows
 from services.gateway.core.topics.statements import Ack, Consume, Define, Reset, ShowTopics, Statement, TopicSqlError
+from tests.conformance.kalamdb import TOPIC_VECTORS, of_topics
 
-GOLDEN = Path(proto.__file__).parent / "golden" / "kalamdb.json"
-VECTORS = {each["id"]: each for each in json.loads(GOLDEN.read_text())["vectors"] if each["kind"] == "sql_parse"}
+STATEMENTS = (
+    "k.create",
+    "k.create.part",
+    "k.route.key",
+    "k.route.full",
+    "k.route.where",
+    "k.route.partby",
+    "k.consume.basic",
+    "k.consume.latest",
+    "k.consume.earliest",
+    "k.consume.offset",
+    "k.consume.offsetkw.upstreamrejects",
+    "k.consume.alias",
+    "k.ack",
+    "k.ack.part2",
+    "k.clear",
+    "k.drop",
+)
+ERRORS = ("k.err.17", "k.err.18", "k.err.19", "k.err.20")
 
 
 def shown(statement: Statement) -> dict[str, Any]:
@@ -43,19 +60,28 @@ def shown(statement: Statement) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", [name for name in VECTORS if "error" not in VECTORS[name]["expect"]])
-def test_k7_k8_k10_k11_statements_of_the_vectors(name: str) -> None:
+@of_topics(*STATEMENTS)
+def test_k7_k8_k10_k11_statements_of_the_vectors(vector: dict[str, Any]) -> None:
     expected = {
-        key: value for key, value in VECTORS[name]["expect"].items() if key not in ("resolve", "upstream_error", "ours")
+        key: value for key, value in vector["expect"].items() if key not in ("resolve", "upstream_error", "ours")
     }
-    assert expected.items() <= shown(parse(VECTORS[name]["sql"])).items()
-    assert OURS.match(VECTORS[name]["sql"].encode())
+    assert expected.items() <= shown(parse(vector["sql"])).items()
+    assert OURS.match(vector["sql"].encode())
 
 
-@pytest.mark.parametrize("name", [name for name in VECTORS if "error" in VECTORS[name]["expect"]])
-def test_k12_errors_of_the_vectors(name: str) -> None:
-    with pytest.raises(TopicSqlError, match=re.escape(VECTORS[name]["expect"]["error"])):
-        parse(VECTORS[name]["sql"])
+@of_topics(*ERRORS)
+def test_k12_errors_of_the_vectors(vector: dict[str, Any]) -> None:
+    with pytest.raises(TopicSqlError, match=re.escape(vector["expect"]["error"])):
+        parse(vector["sql"])
+
+
+def test_these_are_all_statements_of_the_vectors() -> None:
+    assert {each["id"] for each in TOPIC_VECTORS if each["kind"] == "sql_parse"} == {*STATEMENTS, *ERRORS}
+
+
+def test_k9_the_payload_that_is_not_said_is_key() -> None:
+    statement = parse("ALTER TOPIC a.t ADD SOURCE b.c ON DELETE")
+    assert isinstance(statement, Define) and statement.asked["payload_mode"] == "Key"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +158,7 @@ NAMES = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters
 def test_no_text_leaves_its_literal(text: str) -> None:
     """Only letters that mean nothing in a string, and escapes of ours, stand between the two quotes."""
     made = literal(text)
-    assert re.fullmatch(r"E'(?:[A-Za-z0-9 _.,:{}\[\]()<>=-]|\\u[0-9A-F]{4}|\\U[0-9A-F]{8})*'", made)
+    assert re.fullmatch(r"E'(?:[A-Za-z0-9 _.,:{}\[\]()<>=+/\"-]|\\u[0-9A-F]{4}|\\U[0-9A-F]{8})*'", made)
     assert re.sub(r"\\u(.{4})|\\U(.{8})", lambda found: chr(int(found[1] or found[2], 16)), made[2:-1]) == text
 
 
@@ -148,6 +174,18 @@ def test_whatever_names_say_one_call_is_made_of_them(topic: str, group: str, tai
         assert statement is not None or re.fullmatch(
             r"CALL _tidewire_topics\.(statement|refuse)\((?:E'[^']*'(?:, )?)+\)", made
         )
+
+
+def test_what_was_carried_out_is_shown_once_and_within_bounds() -> None:
+    rows = [["a.t", 0, 5, "it's", "e30+/w==", 1, "o'b", "insert"]]
+    made = shown_rows(Consume(topic="a.t"), rows, "n")
+    assert (
+        made.startswith("SELECT * FROM _tidewire_topics.consumed(E'") and made.endswith("')") and made.count("'") == 2
+    )
+    told = re.sub(r"\\u(.{4})", lambda found: chr(int(found[1], 16)), made[made.index("E'") + 2 : -2])
+    assert json.loads(told) == {"rows": rows, "once": "n"}
+    with pytest.raises(TopicSqlError, match="more than one answer can hold"):
+        shown_rows(Consume(topic="a.t"), [["x" * MOST_ANSWER_BYTES]], "n")
 
 
 def test_what_the_procedure_is_told_is_what_was_said() -> None:

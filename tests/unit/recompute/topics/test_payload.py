@@ -3,7 +3,15 @@
 import json
 
 from proto.pgoutput.messages import ABSENT, Column, Relation
-from services.recompute.core.topics.definition import Definition, Route, RouteIndex, group_of, read_mark
+from services.recompute.core.topics.definition import (
+    Definition,
+    Route,
+    RouteIndex,
+    group_of,
+    read_definition,
+    read_mark,
+    write_definition,
+)
 from services.recompute.core.topics.payload import Change, Rendering
 from services.recompute.core.topics.position import WHOLE, Position
 from services.recompute.core.topics.routing import Place, Routing
@@ -34,6 +42,7 @@ def shown(mode: str, one: Change) -> dict:
 
 
 def test_k5_key_full_and_diff_payloads():
+    """Vector k.payload."""
     full = {"id": 1, "region": 'e"u', "n": 1.5, "j": {"k": 1}, "b": True, "d": 7, "_table": "app.t"}
     inserted = change("insert", after=ROW)
     assert shown("Key", inserted) == {"region": 'e"u', "id": 1}
@@ -74,6 +83,7 @@ def test_a_value_that_the_log_does_not_have_is_named_and_not_made_up():
 
 
 def test_a_key_of_several_columns_is_an_object_sorted_by_name_and_of_one_its_text():
+    """Vector k.key."""
     assert RENDERING.key(change("insert", after=ROW)) == '{"id":1,"region":"e\\"u"}'
     single = SourceTable(oid=5, schema="app", name="t", owner="o", key=("region",))
     assert Rendering(single, RELATION, {}).key(change("insert", after=ROW)) == 'e"u'
@@ -95,7 +105,8 @@ def test_k3_routes_are_found_by_table_and_operation_and_only_of_makers_who_may_r
     assert routing.reads(5) and not routing.reads(6)
 
 
-def test_a_row_keeps_its_partition_and_an_actor_is_told_as_claimed():
+def test_kr1_a_row_keeps_its_partition_and_an_actor_is_told_as_claimed():
+    """Vector k.partition.stable."""
     topic = Definition(topic_id="a", name="a", partitions=8, routes=(route(0), route(1, "Delete")))
     routing = Routing(RouteIndex([topic]), SourceTables({5: TABLE}, {}))
     place = Place(history=1, seq=9, lsn=7, ordinal=3, committed_us=5)
@@ -104,6 +115,44 @@ def test_a_row_keeps_its_partition_and_an_actor_is_told_as_claimed():
     first, last = routing.message(inserted), routing.message(deleted.named("ann"))
     assert first.partition == last.partition
     assert (first.user, first.user_is_claimed, last.user, last.user_is_claimed) == ("olga", False, "ann", True)
+
+
+def test_kr2_rows_with_one_value_of_the_partition_by_column_share_a_partition():
+    topic = Definition(topic_id="a", name="a", partitions=64, routes=(route(0, partition_key="n"), route(1, "Update")))
+    routing = Routing(RouteIndex([topic]), SourceTables({5: TABLE}, {}))
+    place = Place(history=1, seq=9, lsn=7, ordinal=3, committed_us=5)
+
+    def partition(operation: str, number: int, value: bytes | None) -> int:
+        row = (str(number).encode(), b"eu", value, None, b"t", b"7")
+        before = row if operation == "update" else None
+        (one,) = routing.candidates(change(operation, before=before, after=row), place)
+        return routing.message(one).partition
+
+    assert len({partition("insert", number, b"1.5") for number in range(50)}) == 1
+    assert len({partition("insert", number, None) for number in range(50)}) == 1
+    assert len({partition("insert", 1, str(value).encode()) for value in range(50)}) > 10
+    assert len({partition("update", number, b"1.5") for number in range(50)}) > 10
+
+
+def test_k26_a_filter_looks_at_the_new_row_and_of_a_delete_at_the_old_one():
+    old, new = ROW, (b"1", b"us", b"2", None, b"f", b"8")
+    assert change("insert", after=new).row == change("update", before=old, after=new).row == new
+    assert change("delete", before=old).row == old
+
+
+def test_kr4_the_index_is_the_same_after_it_was_stored_and_read_again():
+    topics = [
+        Definition(topic_id=name, name=name, routes=(route(0), route(1, "Delete", filter_expr="(id > 1)")))
+        for name in ("a", "b")
+    ]
+    kept = RouteIndex([read_definition(write_definition(topic)) for topic in topics])
+    held = RouteIndex(topics)
+    assert kept.tables == held.tables == {5}
+    for operation in ("insert", "update", "delete"):
+        assert kept.of(5, operation) == held.of(5, operation)
+    assert [(topic.topic_id, one.route) for topic, one in kept.of(5, "insert")] == [("a", 0), ("b", 0)]
+    assert [one.filter_expr for _, one in kept.of(5, "delete")] == ["(id > 1)", "(id > 1)"]
+    assert kept.of(5, "update") == kept.of(6, "insert") == []
 
 
 def test_a_mark_of_postgresql_is_read_with_oids_as_text():
