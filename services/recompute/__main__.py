@@ -207,12 +207,14 @@ def _spark_tick(
     incremental = None
     if own.incremental:
         incremental = IncrementalLane(
-            Operators(spark, spark.folder),
+            Operators(spark, spark.folder, limit=lambda: deadlines.within(limits.tick_s)),
             tables,
             commit_log,
             publisher,
             metrics,
             log,
+            under_way=under_way,
+            failures=failures,
             memory_mb=own.incremental_mb,
             max_rows=own.max_rows,
         )

@@ -14,7 +14,7 @@ SHOWN_CHARACTERS = 500
 
 
 class Failures:
-    """Counts by stage: describe, plan, normalise, evaluate, deadline, publish, track, quarantine."""
+    """Counts by stage: describe, plan, normalise, evaluate, operators, deadline, publish, track, quarantine."""
 
     def __init__(self, metrics: Metrics, log: FilteringBoundLogger) -> None:
         self._metrics, self._log = metrics, log

@@ -97,9 +97,11 @@ class HeldTable:
         self.table, self.loads, self.load = table, loads, load
         self.is_held = False
         self.backlog: list[Changes] = []
+        self.backlog_rows = 0
 
     def change_later(self, changed: Changes) -> None:
         self.backlog.append(changed)
+        self.backlog_rows += len(changed.keys) + len(changed.rows)
 
     def set_held(self) -> None:
-        self.backlog, self.is_held = [], True
+        self.backlog, self.backlog_rows, self.is_held = [], 0, True

@@ -3,6 +3,8 @@
 After two crashes a template is quarantined. After the first it is evaluated alone, so that a template that only shared
 a job with the culprit is not blamed again. A crash from outside, as by a kill, is blamed on a template only if that was
 evaluated alone.
+
+Templates that operators were at when the worker crashed are kept from operators for as long, and evaluated as ever.
 """
 
 import os
@@ -17,7 +19,8 @@ from msgspec import Struct
 
 T = TypeVar("T")
 
-LANES = ("shared", "slow")
+EVALUATED, OPERATORS = ("shared", "slow"), "incremental"
+LANES = (*EVALUATED, OPERATORS)
 # Exists if the worker ended itself: its JVM, its heap or its loop were gone.
 BLAMED = "blamed"
 
@@ -40,9 +43,15 @@ class UnderWay:
         ended_with = {lane: _read(folder / lane, list[str]) or [] for lane in LANES}
         is_blamed = (folder / BLAMED).exists()
         (folder / BLAMED).unlink(missing_ok=True)
-        for template in {one for noted in ended_with.values() for one in noted if is_blamed or len(noted) == 1}:
+        blamed = {lane: noted for lane, noted in ended_with.items() if is_blamed or len(noted) == 1}
+        for template in {one for lane in EVALUATED for one in blamed.get(lane, ())}:
             before = self._strikes.get(template, Strikes(0, 0.0)).count
             self._strikes[template] = Strikes(before + 1, clock())
+        self._barred_file = folder / "barred.json"
+        # The templates that are kept from operators, and since when.
+        barred = _read(self._barred_file, dict[str, float]) or {}
+        self._barred = {one: since_s for one, since_s in barred.items() if clock() < since_s + quarantine_s}
+        self._barred |= dict.fromkeys(blamed.get(OPERATORS, ()), clock())
         self._files = {lane: os.open(folder / lane, os.O_RDWR | os.O_CREAT, 0o600) for lane in LANES}
         for lane in LANES:
             self.clear(lane)
@@ -67,6 +76,11 @@ class UnderWay:
     def is_suspect(self, template: bytes) -> bool:
         return template.hex() in self._strikes
 
+    def is_barred(self, template: bytes) -> bool:
+        """Whether operators leave it alone, because a worker ended while they were at it."""
+        since_s = self._barred.get(template.hex())
+        return since_s is not None and self._clock() < since_s + self._quarantine_s
+
     def quarantined_for_s(self, template: bytes) -> float | None:
         """How long it is still kept out; None if it is not."""
         strikes = self._strikes.get(template.hex())
@@ -76,9 +90,10 @@ class UnderWay:
         return left_s if left_s > 0 else None
 
     def _write(self) -> None:
-        written = self._strikes_file.with_suffix(".new")
-        written.write_bytes(msgspec.json.encode(self._strikes))
-        written.replace(self._strikes_file)
+        for file, held in ((self._strikes_file, self._strikes), (self._barred_file, self._barred)):
+            written = file.with_suffix(".new")
+            written.write_bytes(msgspec.json.encode(held))
+            written.replace(file)
 
 
 def blame(folder: Path) -> None:

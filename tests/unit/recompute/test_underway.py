@@ -61,3 +61,18 @@ def test_a_kill_during_a_shared_evaluation_blames_no_template(tmp_path):
     started(tmp_path, wall).begin("shared", [POISON, INNOCENT])
     second = started(tmp_path, wall)
     assert not second.is_suspect(POISON) and not second.is_suspect(INNOCENT)
+
+
+def test_operators_leave_a_template_alone_that_they_were_at_in_a_crash(tmp_path):
+    """It is evaluated as ever: only operators are kept from it, also over a further start."""
+    wall = Wall()
+    first = started(tmp_path, wall)
+    first.begin("incremental", [POISON, INNOCENT])
+    first.begin("incremental", [POISON])
+    started(tmp_path, wall)
+    third = started(tmp_path, wall)
+    assert third.is_barred(POISON) and not third.is_barred(INNOCENT)
+    assert not third.is_suspect(POISON)
+    wall.now_s += 601
+    assert not third.is_barred(POISON)
+    assert not started(tmp_path, wall).is_barred(POISON)

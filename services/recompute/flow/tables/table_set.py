@@ -150,6 +150,11 @@ class TableSet:
         """The table's rows as they are now; later changes do not affect the frame."""
         return self._tables[oid].frame()
 
+    def rows(self, oid: int) -> int:
+        """About how many rows it has: those of its base, and what changed on top of it."""
+        replica = self._tables[oid]
+        return replica.base_rows + replica.overlay_rows
+
     def identity(self, oid: int) -> tuple[int, int]:
         """Another one when the rows were loaded again, so that changes do not lead from one to the next."""
         replica = self._tables[oid]

@@ -27,6 +27,7 @@ CLOSE_FRAMES = 8
 _TASK = "Executor task launch worker for task "
 # Whoever loads or links a class is not stuck, and what is thrown there ends as an error of the whole JVM.
 _LINKING = ("java.lang.invoke.", "java.lang.ClassLoader", "java.lang.Class", "jdk.internal.")
+_COMPUTING = ("org.apache.spark", "tidewire.")
 _numbers = count()
 
 
@@ -159,10 +160,10 @@ def _tasks(context: Any, stages: set[int]) -> list[Any]:
 
 
 def _is_stuck(thread: Any) -> bool:
-    """Whether it computes for Spark at this moment."""
+    """Whether it computes for Spark, or for the incremental operators, at this moment."""
     frames = [str(frame.getClassName()) for frame in thread.getStackTrace()]
     is_linking = any(frame.startswith(_LINKING) for frame in frames[:CLOSE_FRAMES])
-    return not is_linking and any(frame.startswith("org.apache.spark") for frame in frames)
+    return not is_linking and any(frame.startswith(_COMPUTING) for frame in frames)
 
 
 def throw_in_thread(context: Any, thread: Any) -> None:

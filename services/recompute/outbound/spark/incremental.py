@@ -4,11 +4,12 @@ A tick is one block of bytes each way, big-endian. In: the number of tables; for
 emptied, its changed keys and its changed rows with their weights; the number of templates whose tuples changed; for
 each its number and the tuples with their weights. Rows are Arrow streams behind their length. Out, until the end: the
 number of a template; 0 for a change, 1 for its first rows, 2 for an error; the rows (tuple, weight, sort key, values)
-or the reason.
+or the reason. For a table that could not take its changes: its oid, 3 and the reason.
 """
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from services.recompute.core.catalog import PgType, Table
 from services.recompute.core.job import Job
 from services.recompute.core.row_changes import Changes
 from services.recompute.core.storage import arrow_column, spark_type
+from services.recompute.outbound.spark.attempts import Limit
+from services.recompute.outbound.spark.deadlines import Overdue
 from services.recompute.outbound.spark.session import Spark
 from services.recompute.outbound.spark.tuples import tables_read, with_literals, with_views
 
@@ -37,7 +40,7 @@ _FLOATS = ("float4", "float8")
 
 
 class Refused(Exception):
-    """The template has no operators."""
+    """The template has no operators, or the engine could not do what it was asked."""
 
 
 class Moved(Struct, frozen=True):
@@ -49,10 +52,18 @@ class Moved(Struct, frozen=True):
     failure: str = ""
 
 
-class Operators:
-    """`plan`, `load` and `build` are for a thread beside the loop, everything else for the loop."""
+class LostTable(Struct, frozen=True):
+    """A table that did not take its changes: neither it nor the templates that read it are held any more."""
 
-    def __init__(self, spark: Spark, folder: Path) -> None:
+    oid: int
+    reason: str
+
+
+class Operators:
+    """`plan`, `load` and `build` are for a thread beside the loop, all else for the loop; `limit` is that of a tick."""
+
+    def __init__(self, spark: Spark, folder: Path, *, limit: Limit = nullcontext) -> None:
+        self._limit = limit
         self._session = spark.session.newSession()
         self._session.conf.set("spark.sql.optimizer.excludedRules", ",".join(_RULES + rule for rule in _NOT_APPLIED))
         jvm: Any = self._session._jvm
@@ -75,44 +86,42 @@ class Operators:
             types = job.plan.parameter_types
             columns = [("q", "INT"), *((f"p{at + 1}", spark_type(type)) for at, type in enumerate(types))]
             sql = sql.replace("⟦params⟧", self._source(f"tuples_{number}", PARAMETERS, columns))
-        try:
+        with _refusals():
             return [int(oid) for oid in self._engine.plan(number, sql)]
-        except Py4JJavaError as error:
-            raise Refused(_said(error)) from error
 
-    def load(self, table: Table, frame: DataFrame) -> None:
-        try:
-            self._engine.load(table.oid, list(table.key), frame._jdf)
-        except Py4JJavaError as error:
-            raise Refused(_said(error)) from error
+    def load(self, table: Table, frame: DataFrame, most_bytes: int) -> None:
+        with _refusals():
+            self._engine.load(table.oid, list(table.key), frame._jdf, most_bytes)
 
     def build(self, number: int) -> None:
-        try:
+        with _refusals():
             self._engine.build(number)
-        except Py4JJavaError as error:
-            raise Refused(_said(error)) from error
 
     def pin(self, number: int) -> None:
-        self._engine.pin(number)
+        with _refusals():
+            self._engine.pin(number)
 
     def drop(self, number: int) -> None:
-        self._engine.drop(number)
+        with suppress(Py4JJavaError):  # it is not asked for again, whatever is left of it
+            self._engine.drop(number)
 
     def forget(self, oid: int) -> None:
-        self._engine.forget(oid)
-
-    def explain(self, number: int) -> str:
-        return str(self._engine.explain(number))
+        with suppress(Py4JJavaError):  # a later load takes its place
+            self._engine.forget(oid)
 
     def bytes(self) -> int:
-        return int(self._engine.bytes())
+        with _refusals():
+            return int(self._engine.bytes())
 
     def tick(
         self,
         changes: Mapping[int, tuple[Table, Changes]],
         tuples: Mapping[int, tuple[tuple[PgType, ...], Sequence[tuple[int, ResultRow, int]]]],
-    ) -> Iterator[Moved]:
-        """`tuples`: for a template's number the types of its parameters, and tuples with their numbers and weights."""
+    ) -> Iterator[Moved | LostTable]:
+        """`tuples`: for a template's number the types of its parameters, and tuples with their numbers and weights.
+
+        After Refused nothing is known of what the engine holds.
+        """
         request = [_INT.pack(len(changes))]
         for oid, (table, changed) in changes.items():
             request.append(struct.pack(">q?", oid, changed.emptied))
@@ -127,13 +136,25 @@ class Operators:
             values = [[values[at] for _, values, _ in signed] for at in range(len(parameter_types))]
             weights = [weight for _, _, weight in signed]
             request += [_INT.pack(number), _block(parameter_types, values, weights, [q for q, _, _ in signed])]
-        answer = self._engine.tick(b"".join(request))
+        with _refusals(), self._limit():
+            answer = self._engine.tick(b"".join(request))
         yield from _read(bytes(answer) if answer is not None else self._answer.read_bytes())
 
     def _source(self, name: str, oid: int, columns: Sequence[tuple[str, str]]) -> str:
         """A view that stands for a table in a plan: no rows, and nothing from which the optimiser could conclude."""
         self._engine.source(name, oid, [one for one, _ in columns], [kind for _, kind in columns])
         return name
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """An error of the engine is a reason to do without it."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise Refused(_said(error)) from error
+    except Overdue as error:
+        raise Refused(str(error)) from error
 
 
 def is_fit(table: Table) -> bool:
@@ -162,7 +183,7 @@ def _block(
     return _INT.pack(len(stream)) + stream
 
 
-def _read(answer: bytes) -> Iterator[Moved]:
+def _read(answer: bytes) -> Iterator[Moved | LostTable]:
     at = 0
 
     def value() -> bytes | None:
@@ -175,8 +196,9 @@ def _read(answer: bytes) -> Iterator[Moved]:
         (number,) = _INT.unpack_from(answer, at)
         kind = answer[at + 4]
         at += 5
-        if kind == 2:
-            yield Moved(number, False, [], failure=(value() or b"").decode() or "no reason")
+        if kind in (2, 3):
+            reason = (value() or b"").decode() or "no reason"
+            yield Moved(number, False, [], failure=reason) if kind == 2 else LostTable(number & 0xFFFFFFFF, reason)
             continue
         (count,) = _INT.unpack_from(answer, at)
         at += 4

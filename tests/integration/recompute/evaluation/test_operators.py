@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from services.recompute.core.plan import Full
 from services.recompute.core.row_changes import Changes
+from services.recompute.outbound.spark.deadlines import Deadlines
 from services.recompute.outbound.spark.evaluation import Evaluation
-from services.recompute.outbound.spark.incremental import Operators, Refused
+from services.recompute.outbound.spark.incremental import LostTable, Moved, Operators, Refused
 from services.recompute.outbound.spark.session import Spark
 from tests.integration.recompute.evaluation.tables import INT4, NUMERIC, TEXT, GivenTables, full, table
 
@@ -170,22 +171,27 @@ class World:
 
     def load(self) -> None:
         for one in (ORDERS, PEOPLE, NOTES):
-            self.operators.load(one, self._spark.session.table(self.given.view(one.oid)))
+            self.operators.load(one, self._spark.session.table(self.given.view(one.oid)), 1 << 30)
 
     def build(self, jobs) -> None:
-        tables = {one.oid: one for one in (ORDERS, PEOPLE, NOTES)}
-        for number, job in enumerate(jobs):
-            self.operators.plan(number, job, tables)
+        plan_all(self, jobs)
+        for number in range(len(jobs)):
             self.operators.pin(number)
             self.operators.build(number)
 
 
-def _job(sql: str, **more):
+def plan_all(world: World, jobs) -> None:
+    tables = {one.oid: one for one in (ORDERS, PEOPLE, NOTES)}
+    for number, job in enumerate(jobs):
+        world.operators.plan(number, job, tables)
+
+
+def job_of(sql: str, **more):
     job = full(sql, *[TEXT] * 9, ordered="f.ord" in sql, **more)
     return replace(job, plan=replace(job.plan, live=Full(sql, by_tuple=False)))
 
 
-def _taken(state: Counter, order: Counter, moved) -> None:
+def taken(state: Counter, order: Counter, moved) -> None:
     assert not moved.failure, moved.failure
     for q, weight, key, values in moved.rows:
         state[q, tuple(values)] += weight
@@ -196,7 +202,7 @@ def _taken(state: Counter, order: Counter, moved) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_operators_follow_what_the_query_says(spark, seed):
     world, names = World(spark, seed), list(QUERIES)
-    jobs = [_job(QUERIES[name]) for name in names]
+    jobs = [job_of(QUERIES[name]) for name in names]
     for _ in range(2):
         world.step(6)
     world.hold()
@@ -204,15 +210,33 @@ def test_operators_follow_what_the_query_says(spark, seed):
     world.build(jobs)
     states, orders = [Counter() for _ in jobs], [Counter() for _ in jobs]
     for moved in world.operators.tick({}, {}):
-        _taken(states[moved.number], orders[moved.number], moved)
+        taken(states[moved.number], orders[moved.number], moved)
     for tick in range(13):
         for moved in world.operators.tick(world.step(4), {}):
-            _taken(states[moved.number], orders[moved.number], moved)
+            taken(states[moved.number], orders[moved.number], moved)
         if tick % 4 == 0:
-            _compare(world, names, jobs, states, orders)
+            compare(world, names, jobs, states, orders)
 
 
-def _compare(world, names, jobs, states, orders) -> None:
+def test_what_changes_before_the_first_rows_are_fixed_is_in_them(spark):
+    """Ticks between plan and pin, pin and build, build and the first answer: each change counts once."""
+    world, names = World(spark, 4), ["inner join", "groups", "one group", "first rows", "UNION ALL"]
+    jobs = [job_of(QUERIES[name]) for name in names]
+    world.step(9)
+    world.hold()
+    world.load()
+    plan_all(world, jobs)
+    states, orders = [Counter() for _ in jobs], [Counter() for _ in jobs]
+    for work in (None, world.operators.pin, world.operators.build):
+        for number in range(len(jobs) if work else 0):
+            work(number)
+        for _ in range(2):
+            for moved in world.operators.tick(world.step(5), {}):
+                taken(states[moved.number], orders[moved.number], moved)
+    compare(world, names, jobs, states, orders)
+
+
+def compare(world, names, jobs, states, orders) -> None:
     world.hold()
     for name, job, state, order, whole in zip(names, jobs, states, orders, world.evaluation.whole(jobs), strict=True):
         (found,) = whole.found
@@ -235,16 +259,16 @@ def test_tuples_share_operators_and_come_and_go(spark):
     world.hold()
     world.load()
     tuples = ((b"0",), (b"1",), (b"2",), (None,))
-    job = _job(SHARED, parameters=(INT4,), tuples=tuples)
+    job = job_of(SHARED, parameters=(INT4,), tuples=tuples)
     world.build([job])
     state, order = Counter(), Counter()
     list(world.operators.tick({}, {}))
     for number, values in enumerate(tuples):
         for moved in world.operators.tick({}, {0: ((INT4,), [(number, values, 1)])}):
-            _taken(state, order, moved)
+            taken(state, order, moved)
     for _ in range(10):
         for moved in world.operators.tick(world.step(4), {}):
-            _taken(state, order, moved)
+            taken(state, order, moved)
         world.hold()
         (whole,) = world.evaluation.whole([job])
         assert +state == Counter((q, tuple(row)) for q, rows in enumerate(whole.found) for _, row in rows)
@@ -261,16 +285,64 @@ def test_what_is_not_known_is_refused(spark):
     tables = {one.oid: one for one in (ORDERS, PEOPLE, NOTES)}
     window = _query(f"CAST(sum(c0) OVER (PARTITION BY c3 ORDER BY c0) AS STRING)) AS r FROM {ONE}")
     with pytest.raises(Refused, match="window function"):
-        world.operators.plan(0, _job(window), tables)
+        world.operators.plan(0, job_of(window), tables)
 
 
 def test_an_error_is_the_templates_alone(spark):
     world = World(spark, 1)
     world.hold()
     world.load()
-    world.build([_job(_query(f"CAST(1 / c1 AS STRING)) AS r FROM {ONE}")), _job(QUERIES["filter"])])
+    world.build([job_of(_query(f"CAST(1 / c1 AS STRING)) AS r FROM {ONE}")), job_of(QUERIES["filter"])])
     list(world.operators.tick({}, {}))
     changes = {101: (ORDERS, Changes([(b"1",)], [((b"1", b"0", None, None), 1)]))}
     one, other = world.operators.tick(changes, {})
     assert "zero" in one.failure.lower()
     assert other.rows == [(0, 1, None, [b"1", None])]
+
+
+def test_a_table_that_does_not_take_its_changes_takes_its_templates_with_it(spark):
+    """Its own templates are evaluated whole, those of other tables go on, and the next tick is as any."""
+    world = World(spark, 1)
+    world.hold()
+    world.load()
+    of_notes = _query(f"c1) AS r FROM {THREE}")
+    world.build([job_of(of_notes), job_of(QUERIES["filter"])])
+    list(world.operators.tick({}, {}))
+    changes = {
+        101: (ORDERS, Changes([(b"1",)], [((b"1", b"2", None, None), 1)])),
+        103: (NOTES, Changes([], [((b"1", b"never there"), -1)])),
+    }
+    lost, moved = world.operators.tick(changes, {})
+    assert lost == LostTable(103, "a row went that is not in the table")
+    assert moved == Moved(1, False, [(0, 1, None, [b"1", None])])
+    with pytest.raises(Refused):
+        world.operators.pin(0)
+    (gone,) = world.operators.tick({101: (ORDERS, Changes([(b"1",)], []))}, {})
+    assert gone.rows == [(0, -1, None, [b"1", None])]
+
+
+def test_a_tick_that_takes_too_long_ends_with_the_template_that_takes_it(spark):
+    """The regular expression would take years: Java remembers no failed place where a group is referred to."""
+    deadlines = Deadlines(spark, on_stuck=pytest.fail)
+    world = World(spark, 1)
+    world.operators = Operators(spark, spark.folder, limit=lambda: deadlines.within(2.0))
+    world.hold()
+    world.load()
+    world.build([job_of(_query(f"c3) AS r FROM {ONE} WHERE c3 RLIKE r'(x+x+)+\\1y'")), job_of(QUERIES["filter"])])
+    list(world.operators.tick({}, {}))
+    changes = {101: (ORDERS, Changes([(b"1",)], [((b"1", b"2", None, b"x" * 60), 1)]))}
+    one, other = world.operators.tick(changes, {})
+    assert one.number == 0 and "its time is over" in one.failure
+    assert other.rows == [(0, 1, None, [b"1", b"x" * 60])]
+    (back,) = world.operators.tick({101: (ORDERS, Changes([(b"1",)], []))}, {})
+    assert back.number == 1
+
+
+def test_a_load_ends_where_memory_does(spark):
+    world = World(spark, 1)
+    for _ in range(3):
+        world.step(9)
+    world.hold()
+    with pytest.raises(Refused, match="incremental_mb is reached"):
+        world.operators.load(ORDERS, spark.session.table(world.given.view(101)), 300)
+    assert world.operators.bytes() == 0

@@ -138,16 +138,4 @@ final class Aggregate extends Operator {
   long bytes() {
     return bytes;
   }
-
-  @Override
-  long entries() {
-    return groups.size();
-  }
-
-  @Override
-  String describe() {
-    List<String> names = new ArrayList<>();
-    functions.forEach(one -> names.add(one.name()));
-    return (isWhole ? "aggregate " : "groups ") + names;
-  }
 }

@@ -67,10 +67,10 @@ public final class Engine {
   }
 
   /** Holds the rows of a table from now on; changes that came since the frame was made follow by `tick`. */
-  public void load(long oid, List<Integer> key, Object frame) {
+  public void load(long oid, List<Integer> key, Object frame, long mostBytes) {
     Dataset<?> dataset = (Dataset<?>) frame;
     HeldTable table = new HeldTable(dataset.schema(), key.stream().mapToInt(Integer::intValue).toArray());
-    table.load(dataset.queryExecution().executedPlan().executeCollect());
+    table.load(dataset.queryExecution().executedPlan().executeToIterator(), mostBytes);
     tables.put(oid, table);
   }
 
@@ -106,24 +106,18 @@ public final class Engine {
     templates.remove(id);
   }
 
-  public String explain(int id) {
-    return templates.get(id).root.tree("");
-  }
-
   /** About how many bytes tables and operators take. */
   public long bytes() {
     return tables.values().stream().mapToLong(HeldTable::bytes).sum()
         + templates.values().stream().mapToLong(one -> one.root.allBytes()).sum();
   }
 
-  public long bytes(int id) {
-    return templates.get(id).root.allBytes();
-  }
-
   /** Changes of tables and tuples in, changes of results out; see outbound/spark/incremental.py for the bytes. */
   public byte[] tick(byte[] request) throws IOException {
     SparkSession.setActiveSession(session);
     DataInputStream in = new DataInputStream(new ByteArrayInputStream(request));
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    DataOutputStream out = new DataOutputStream(bytes);
     Map<Long, Delta> changes = new HashMap<>();
     for (int left = in.readInt(); left > 0; left--) {
       long oid = in.readLong();
@@ -133,14 +127,17 @@ public final class Engine {
       for (int at = 0; at < ofKeys.size(); at++) {
         keys.add(ofKeys.row(at));
       }
-      changes.put(oid, tables.get(oid).change(keys, rows(block(in), true), isEmptied));
+      Delta came = rows(block(in), true);
+      try {
+        changes.put(oid, tables.get(oid).change(keys, came, isEmptied));
+      } catch (RuntimeException error) {
+        lose(oid, error, out);
+      }
     }
     Map<Integer, Delta> tuples = new HashMap<>();
     for (int left = in.readInt(); left > 0; left--) {
       tuples.put(in.readInt(), rows(block(in), true));
     }
-    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-    DataOutputStream out = new DataOutputStream(bytes);
     for (Map.Entry<Integer, Template> one : templates.entrySet()) {
       told(one.getKey(), one.getValue(), changes, tuples.get(one.getKey()), out);
     }
@@ -163,19 +160,38 @@ public final class Engine {
     if (tuples != null) {
       own.put(Tick.PARAMETERS, tuples);
     }
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     try {
       Delta told = template.tick(own);
       if (isFirst || !told.isEmpty()) {
-        out.writeInt(id);
-        out.writeByte(isFirst ? 1 : 0);
-        write(template, told, out);
+        DataOutputStream answer = new DataOutputStream(bytes);
+        answer.writeInt(id);
+        answer.writeByte(isFirst ? 1 : 0);
+        write(template, told, answer);
       }
-    } catch (RuntimeException error) {
+    } catch (Exception | StackOverflowError | LinkageError error) {
+      // Spark throws checked exceptions without saying so. Whatever it is, it is this template's alone.
       templates.remove(id);
+      bytes.reset();
       out.writeInt(id);
       out.writeByte(2);
-      write(String.valueOf(error.getMessage()).getBytes(StandardCharsets.UTF_8), out);
+      write(reason(error), out);
     }
+    bytes.writeTo(out);
+  }
+
+  /** A change that does not fit: the rows are not those of the table any more, nor are results that come of them. */
+  private void lose(long oid, RuntimeException error, DataOutputStream out) throws IOException {
+    tables.remove(oid);
+    templates.values().removeIf(one -> one.tables.contains(oid));
+    out.writeInt((int) oid);
+    out.writeByte(3);
+    write(reason(error), out);
+  }
+
+  private static byte[] reason(Throwable error) {
+    String said = error.getMessage() == null ? error.toString() : error.getMessage();
+    return said.getBytes(StandardCharsets.UTF_8);
   }
 
   private static void write(Template one, Delta told, DataOutputStream out) throws IOException {

@@ -32,9 +32,13 @@ final class HeldTable {
     keyOf = parts.isEmpty() ? null : UnsafeProjection$.MODULE$.createInterpretedObject(Code.sequence(parts));
   }
 
-  void load(InternalRow[] rows) {
-    for (InternalRow row : rows) {
+  void load(scala.collection.Iterator<InternalRow> rows, long mostBytes) {
+    while (rows.hasNext()) {
+      InternalRow row = rows.next();
       put(row instanceof UnsafeRow is ? is : Code.row(copied, row), 1);
+      if (bytes > mostBytes) {
+        throw new Refused("[recompute] incremental_mb is reached");
+      }
     }
   }
 

@@ -32,7 +32,6 @@ final class Join extends Operator {
   private static final class Side {
     final Map<UnsafeRow, Map<UnsafeRow, Held>> byKey = new HashMap<>();
     long bytes;
-    long entries;
 
     Map<UnsafeRow, Held> of(UnsafeRow key) {
       return byKey.getOrDefault(key, Map.of());
@@ -45,7 +44,6 @@ final class Join extends Operator {
         held = new Held();
         rows.put(row, held);
         bytes += Code.bytes(row) + 64;
-        entries++;
       }
       held.count += weight;
       if (held.count < 0) {
@@ -54,7 +52,6 @@ final class Join extends Operator {
       if (held.count == 0) {
         rows.remove(row);
         bytes -= Code.bytes(row) + 64;
-        entries--;
         if (rows.isEmpty()) {
           byKey.remove(key);
         }
@@ -74,7 +71,6 @@ final class Join extends Operator {
   private final Side rightRows = new Side();
   private final GenericInternalRow noLeft;
   private final GenericInternalRow noRight;
-  private final int keys;
 
   Join(
       Operator left,
@@ -88,7 +84,6 @@ final class Join extends Operator {
     this.left = left;
     this.right = right;
     this.kind = kind;
-    this.keys = leftKeys.size();
     leftKey = Code.projection(leftKeys, left.output);
     rightKey = Code.projection(rightKeys, right.output);
     // A projection writes no NULL for a column that cannot be one, and here either side may be missing.
@@ -256,16 +251,5 @@ final class Join extends Operator {
   @Override
   long bytes() {
     return leftRows.bytes + rightRows.bytes;
-  }
-
-  @Override
-  long entries() {
-    return leftRows.entries + rightRows.entries;
-  }
-
-  @Override
-  String describe() {
-    return kind.name().toLowerCase() + " join by " + keys + (keys == 1 ? " key" : " keys")
-        + (condition == null ? "" : " and a condition");
   }
 }

@@ -40,7 +40,6 @@ final class Ordered extends Operator {
   private final boolean isWhole;
   private final Map<UnsafeRow, Partition> partitions = new HashMap<>();
   private long bytes;
-  private long entries;
 
   /** `count` is -1 for all rows. */
   Ordered(
@@ -101,7 +100,6 @@ final class Ordered extends Operator {
       held = new int[1];
       equal.put(row, held);
       bytes += Code.bytes(row) + key.length + 128;
-      entries++;
     }
     held[0] += weight;
     if (held[0] < 0) {
@@ -110,7 +108,6 @@ final class Ordered extends Operator {
     if (held[0] == 0) {
       equal.remove(row);
       bytes -= Code.bytes(row) + key.length + 128;
-      entries--;
       if (equal.isEmpty()) {
         partition.rows.remove(key);
       }
@@ -160,16 +157,5 @@ final class Ordered extends Operator {
   @Override
   long bytes() {
     return bytes;
-  }
-
-  @Override
-  long entries() {
-    return entries;
-  }
-
-  @Override
-  String describe() {
-    return isWhole ? "order" : "order" + (count < 0 ? "" : ", first " + count) + (skip == 0 ? "" : " behind " + skip)
-        + (beside.isEmpty() ? "" : ", with " + beside.toString().toLowerCase());
   }
 }

@@ -27,11 +27,6 @@ final class Rowwise {
     Delta pull(Tick tick) {
       return tick.changes(table);
     }
-
-    @Override
-    String describe() {
-      return table == Tick.PARAMETERS ? "parameters" : "table " + table;
-    }
   }
 
   /** Rows that are there from the beginning and stay: VALUES, or the one row of a query without FROM. */
@@ -46,11 +41,6 @@ final class Rowwise {
     @Override
     Delta pull(Tick tick) {
       return tick.isFirst ? rows : Delta.NOTHING;
-    }
-
-    @Override
-    String describe() {
-      return "constant rows";
     }
   }
 
@@ -74,11 +64,6 @@ final class Rowwise {
         }
       }
       return out;
-    }
-
-    @Override
-    String describe() {
-      return "filter";
     }
   }
 
@@ -105,11 +90,6 @@ final class Rowwise {
         }
       }
       return out;
-    }
-
-    @Override
-    String describe() {
-      return projections.size() == 1 ? "projection" : "expansion";
     }
   }
 
@@ -141,11 +121,6 @@ final class Rowwise {
       }
       return out;
     }
-
-    @Override
-    String describe() {
-      return "generator";
-    }
   }
 
   static final class Union extends Operator {
@@ -160,11 +135,6 @@ final class Rowwise {
         out.addAll(input.pull(tick));
       }
       return out;
-    }
-
-    @Override
-    String describe() {
-      return "union";
     }
   }
 }

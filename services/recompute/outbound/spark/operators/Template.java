@@ -10,11 +10,16 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
 /** The operators of one template, and the changes that came while their first state was being made. */
 final class Template {
+  /** So many changed rows while it is built cost more memory than a build that begins later. */
+  static final int MOST_WAITING = 200_000;
+
   final Operator root;
   final Set<Long> tables;
   private Map<Long, Delta> first = new HashMap<>();
   private final List<Map<Long, Delta>> waiting = new ArrayList<>();
   private final boolean isPlace;
+  private int waitingRows;
+  private boolean isBegun;
   private Delta firstRows;
   /** Written by the thread that builds, read by the one that ticks. */
   private volatile boolean isBuilt;
@@ -23,12 +28,15 @@ final class Template {
   Template(Operator root, Set<Long> tables) {
     this.root = root;
     isPlace = root.output.apply(1).dataType() instanceof org.apache.spark.sql.types.LongType;
-    
     this.tables = new HashSet<>(tables);
   }
 
+  /** The rows have in them whatever changed before: only what changes from now on is to be made up for. */
   void begin(Map<Long, Delta> rows) {
     first = rows;
+    waiting.clear();
+    waitingRows = 0;
+    isBegun = true;
   }
 
   /** Beside the loop: all rows of the tables as one change. */
@@ -49,8 +57,11 @@ final class Template {
 
   /** How the result changes; the first time after it was built, the whole result. */
   Delta tick(Map<Long, Delta> changes) {
+    if (!isBegun) {
+      return Delta.NOTHING;
+    }
     if (!isBuilt) {
-      waiting.add(changes);
+      keep(changes);
       return Delta.NOTHING;
     }
     Delta out = new Delta();
@@ -65,5 +76,19 @@ final class Template {
     }
     out.addAll(root.pull(new Tick(changes, false)));
     return out.net();
+  }
+
+  private void keep(Map<Long, Delta> changes) {
+    Map<Long, Delta> own = new HashMap<>();
+    changes.forEach((oid, delta) -> {
+      if (tables.contains(oid) || oid == Tick.PARAMETERS) {
+        own.put(oid, delta);
+      }
+    });
+    waitingRows += own.values().stream().mapToInt(Delta::size).sum();
+    if (waitingRows > MOST_WAITING) {
+      throw new Refused("more than " + MOST_WAITING + " rows changed while it was built");
+    }
+    waiting.add(own);
   }
 }

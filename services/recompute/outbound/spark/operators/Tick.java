@@ -1,6 +1,5 @@
 package tidewire;
 
-import java.util.HashMap;
 import java.util.Map;
 
 /** The changed rows of one tick by table; PARAMETERS are those of the template's tuples. */
@@ -16,10 +15,6 @@ final class Tick {
   Tick(Map<Long, Delta> changes, boolean isFirst) {
     this.changes = changes;
     this.isFirst = isFirst;
-  }
-
-  static Tick of(long table, Delta delta) {
-    return new Tick(new HashMap<>(Map.of(table, delta)), false);
   }
 
   Delta changes(long table) {
