@@ -135,9 +135,9 @@ def behind(topic: Listed, group: Group) -> int:
 
 def lines(topic: Listed) -> list[str]:
     alias = f" (alias {topic.alias})" if topic.alias else ""
-    seconds = "no end" if topic.retention_seconds is None else f"{topic.retention_seconds} s"
-    size = "any size" if topic.retention_max_bytes is None else f"{topic.retention_max_bytes} bytes"
-    found = [f"{topic.name}{alias}: next offset {', '.join(map(str, topic.ends))}; kept {seconds}, {size}"]
+    seconds = "for ever" if topic.retention_seconds is None else f"for {topic.retention_seconds} s"
+    size = "" if topic.retention_max_bytes is None else f", up to {topic.retention_max_bytes} bytes"
+    found = [f"{topic.name}{alias}: next offset {', '.join(map(str, topic.ends))}; kept {seconds}{size}"]
     for route in topic.routes:
         where = f" where {route['filter_expr']}" if route["filter_expr"] else ""
         found.append(f"  from {route['table_id']} on {route['op'].lower()}, {route['payload_mode'].lower()}{where}")

@@ -11,7 +11,7 @@ A_SETTING = {
     "recompute": {"TIDEWIRE_RECOMPUTE_VERIFY": 0.5},
     "fanout": {"TIDEWIRE_FANOUT_SESSION_TIMEOUT_MS": 9000},
     "gateway": {"TIDEWIRE_CDC_RETENTION_EVENTS": 1000000},
-    "retention": {"TIDEWIRE_RETENTION_INTERVAL_S": 5.0},
+    "retention": {"TIDEWIRE_RETENTION_INTERVAL_S": 7.5},
 }
 DIGEST = "sha256:" + "ab" * 32
 ON_KUBERNETES = put("components.recompute.spark", {"master": "k8s://https://api", "executorImage": "spark:4"})

@@ -52,7 +52,7 @@ NAMES = (
     "tidewire watch",
     "tidewire cdc tail TABLE",
     "tidewire topic tail TOPIC",
-    "tidewire topic reset TOPIC GROUP --to OFFSET",
+    "tidewire topic reset TOPIC GROUP --to 0",
 )
 # Targets that end by themselves within seconds and leave the stack as it is.
 RUN = ("make help", "make up", "make status", "make logs", "make flow", "make uninstall")

@@ -46,13 +46,15 @@ def test_ls_shows_sources_ends_and_how_far_groups_are_behind(tidewire, stack, co
         "filter_expr": "(id > 3)",
         "at": {},
     }
-    stack.sql("CALL _tidewire_topics.statement(%s)", json.dumps(route))
+    kept = {"action": "set retention", "retention_seconds": 60, "retention_max_bytes": 1000}
+    for asked in (route, {"do": "ALTER TOPIC", "topic": topic.name, "at": {}, **kept}):
+        stack.sql("CALL _tidewire_topics.statement(%s)", json.dumps(asked))
     consumer.offsets()
     consumer.ack(1)
     done = tidewire("ls")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    at = lines.index(f"{topic.name}: next offset 5; kept 604800 s, 1073741824 bytes")
+    at = lines.index(f"{topic.name}: next offset 5; kept for 60 s, up to 1000 bytes")
     assert lines[at + 1 : at + 3] == [
         "  from app.orders on insert, key where (id > 3)",
         f"  group {consumer.group}: partition 0 acked 1, 3 behind",

@@ -12,6 +12,7 @@ import pytest
 import redis
 from tidewire.topics import TopicError, Topics
 
+from tests.conformance.kalamdb import topic_vector
 from tests.fixtures.cdc import Caller
 from tests.fixtures.http_port import ask
 from tests.fixtures.waiting import wait_until
@@ -155,6 +156,10 @@ def test_k16_a_long_poll_is_held_until_a_message_comes(consumer, topic) -> None:
     began = time.monotonic()
     assert consumer.consume(timeout_seconds=2) == {"messages": [], "next_offset": 1, "has_more": False}
     assert 1.5 < time.monotonic() - began < 5
+
+
+def test_k16_an_answer_without_messages_says_where_it_stands(consumer) -> None:
+    assert consumer.consume(timeout_seconds=1) == topic_vector("k.http.consume.empty")["body"]
 
 
 def test_a_wiped_redis_moves_no_group(stack, consumer, topic, redis_server) -> None:

@@ -1,5 +1,6 @@
 """Topic statements as PostgreSQL is sent them: what a client wrote stands in them as a literal of ASCII letters."""
 
+import re
 from typing import Any
 
 import orjson
@@ -8,22 +9,26 @@ from proto.pgwire.topic_statements import Held
 from services.gateway.core.topics.parse import parse
 from services.gateway.core.topics.statements import Ack, Carried, Consume, Define, Reset, ShowTopics, TopicSqlError
 
-_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _.,:{}[]()-=<>")
+_SPECIAL = re.compile(r"""[^A-Za-z0-9 _.,:{}\[\]()<>=+/"-]""")
 _SHOWN = "SELECT * FROM _tidewire_topics.topics ORDER BY name"
 NOT_UTF8 = "topic statements are read as UTF-8: SET client_encoding TO 'UTF8'"
 NOT_PREPARED = (
     "{} takes no part in transactions: it cannot be prepared under a name, nor stand behind others in a batch"
 )
+# An answer is written as one literal, which PostgreSQL and the gateway both hold whole.
+MOST_ANSWER_BYTES = 8 * 1024 * 1024
+TOO_MUCH = "the messages are more than one answer can hold"
+FEWER = "Ask for fewer by LIMIT; those that a group was given come again when its claim has ended."
 SEND_ALONE = "Send it as a simple query, or unnamed and first behind a Sync; or use POST /api/topics/consume and ack."
 
 
 def literal(text: str) -> str:
     """Valid in any encoding and with any setting of how strings are read: every other letter is an escape."""
-    return "E'" + "".join(each if each in _PLAIN else _escaped(each) for each in text) + "'"
+    return "E'" + _SPECIAL.sub(_escaped, text) + "'"
 
 
-def _escaped(letter: str) -> str:
-    code = ord(letter)
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
     return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
 
 
@@ -47,6 +52,8 @@ def shown(statement: Carried, rows: list[list[Any]], once: str) -> str:
     """What PostgreSQL is sent instead of a statement that was carried out: its rows; it gives them only once."""
     function = {Consume: "consumed", Ack: "acked", Reset: "reset"}[type(statement)]
     told = orjson.dumps({"rows": rows, "once": once}).decode()
+    if len(told) > MOST_ANSWER_BYTES:
+        raise TopicSqlError(TOO_MUCH, 1, sqlstate="54000", hint=FEWER)
     return f"SELECT * FROM _tidewire_topics.{function}({literal(told)})"
 
 

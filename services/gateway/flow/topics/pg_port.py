@@ -32,6 +32,9 @@ class TopicsOnPgPort:
         """What PostgreSQL is sent: the rows, or the refusal, which fails in the client's transaction."""
         try:
             rows = await self._sql.rows(statement, await self._caller(await prove()))
+            return shown(statement, rows, secrets.token_hex(8))
+        except TopicSqlError as refusal:
+            error = refusal
         except TopicRefused as refusal:
             place = statement.place if refusal.kind == "missing" else 1
             error = TopicSqlError(refusal.message, place, sqlstate=SQLSTATES.get(refusal.kind, NOT_NOW))
@@ -40,8 +43,6 @@ class TopicsOnPgPort:
         except SubscribeRefused as refusal:
             # In a transaction that has failed PostgreSQL says so by itself.
             error = TopicSqlError(refusal.message.removeprefix("Execution error: "), 1, sqlstate=UNPROVEN)
-        else:
-            return shown(statement, rows, secrets.token_hex(8))
         return refused(error)
 
     async def _caller(self, identity: ProvenIdentity) -> TopicCaller:

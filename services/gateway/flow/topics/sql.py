@@ -4,8 +4,15 @@ from typing import Any
 
 from services.gateway.core.http_identity import HttpIdentity
 from services.gateway.core.topics.answers import clamped, of_sql
-from services.gateway.core.topics.statements import Ack, Carried, Reset
+from services.gateway.core.topics.statements import Ack, Carried, Consume, Reset
+from services.gateway.errors import TopicRefused
 from services.gateway.flow.topics.door import TopicCaller, TopicsDoor, Wanted
+
+# Upstream has other words in SQL than over HTTP.
+FORBIDDEN: dict[type, str] = {
+    Consume: "Only service, dba, or system roles can consume from topics",
+    Ack: "Only service, dba, or system roles can acknowledge topic offsets",
+}
 
 
 class TopicSql:
@@ -18,6 +25,14 @@ class TopicSql:
 
     async def rows(self, statement: Carried, who: TopicCaller) -> list[list[Any]]:
         """Its rows; answered at once, without a long poll."""
+        try:
+            return await self._rows(statement, who)
+        except TopicRefused as refusal:
+            if refusal.kind == "forbidden" and type(statement) in FORBIDDEN:
+                raise TopicRefused(refusal.kind, FORBIDDEN[type(statement)]) from None
+            raise
+
+    async def _rows(self, statement: Carried, who: TopicCaller) -> list[list[Any]]:
         if isinstance(statement, Ack):
             topic, _, committed = await self._door.ack(
                 statement.topic, statement.group, statement.partition, statement.upto, None, who

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from proto.pgwire.topic_statements import OURS
 from services.gateway.core.topics.parse import parse
-from services.gateway.core.topics.rewrite import literal, rewritten
+from services.gateway.core.topics.rewrite import MOST_ANSWER_BYTES, literal, rewritten
+from services.gateway.core.topics.rewrite import shown as shown_rows
 from services.gateway.core.topics.statements import Ack, Consume, Define, Reset, ShowTopics, Statement, TopicSqlError
 from tests.conformance.kalamdb import TOPIC_VECTORS, of_topics
 
@@ -157,7 +158,7 @@ NAMES = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters
 def test_no_text_leaves_its_literal(text: str) -> None:
     """Only letters that mean nothing in a string, and escapes of ours, stand between the two quotes."""
     made = literal(text)
-    assert re.fullmatch(r"E'(?:[A-Za-z0-9 _.,:{}\[\]()<>=-]|\\u[0-9A-F]{4}|\\U[0-9A-F]{8})*'", made)
+    assert re.fullmatch(r"E'(?:[A-Za-z0-9 _.,:{}\[\]()<>=+/\"-]|\\u[0-9A-F]{4}|\\U[0-9A-F]{8})*'", made)
     assert re.sub(r"\\u(.{4})|\\U(.{8})", lambda found: chr(int(found[1] or found[2], 16)), made[2:-1]) == text
 
 
@@ -173,6 +174,18 @@ def test_whatever_names_say_one_call_is_made_of_them(topic: str, group: str, tai
         assert statement is not None or re.fullmatch(
             r"CALL _tidewire_topics\.(statement|refuse)\((?:E'[^']*'(?:, )?)+\)", made
         )
+
+
+def test_what_was_carried_out_is_shown_once_and_within_bounds() -> None:
+    rows = [["a.t", 0, 5, "it's", "e30+/w==", 1, "o'b", "insert"]]
+    made = shown_rows(Consume(topic="a.t"), rows, "n")
+    assert (
+        made.startswith("SELECT * FROM _tidewire_topics.consumed(E'") and made.endswith("')") and made.count("'") == 2
+    )
+    told = re.sub(r"\\u(.{4})", lambda found: chr(int(found[1], 16)), made[made.index("E'") + 2 : -2])
+    assert json.loads(told) == {"rows": rows, "once": "n"}
+    with pytest.raises(TopicSqlError, match="more than one answer can hold"):
+        shown_rows(Consume(topic="a.t"), [["x" * MOST_ANSWER_BYTES]], "n")
 
 
 def test_what_the_procedure_is_told_is_what_was_said() -> None:
