@@ -133,7 +133,8 @@ async def test_p35_a_reader_notices_that_records_are_missing(running, kafka):
         producer.flush(30)
         producer.abort_transaction(30)
         assert await told() == [Gap, NotificationRecord]
-        assert await told() == [NotificationRecord]
+        # The mark of the abort is a place of its own, and may come behind the next record.
+        assert [await told() for _ in range(2)][-1] == [NotificationRecord]
     finally:
         worker.close()
         await batches.aclose()
