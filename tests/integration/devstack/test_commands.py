@@ -33,6 +33,7 @@ ELSEWHERE = {
 BLANKS = {
     '"SELECT …"': '"SELECT id FROM parcels"',
     "DSN=…": "DSN={other}",
+    "--dsn …": "--dsn {other}",
     "postgresql://postgres@127.0.0.1:5432/app": "{other}",
     "SERVICES_PASSWORD=…": "SERVICES_PASSWORD=secret",
     "postgresql://postgres@host/app": "{other}",
@@ -51,6 +52,7 @@ NAMES = (
     "tidewire explain",
     "tidewire watch",
     "tidewire cdc tail TABLE",
+    "tidewire notify tail QUERY_ID",
     "tidewire topic tail TOPIC",
     "tidewire topic reset TOPIC GROUP --to 0",
 )
