@@ -16,10 +16,10 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-# Classes of Spark as the JVM has them in memory, written by services/recompute/tools/archive.py for these jars and
-# this JVM; another JVM takes no notice of it.
 from services.recompute.outbound.spark.operator_classes import class_folder
 
+# Classes of Spark as the JVM has them in memory, written by services/recompute/tools/archive.py for these jars and
+# this JVM; another JVM takes no notice of it.
 ARCHIVE = Path(pyspark.__file__).parent / "tidewire.jsa"
 
 _LOG4J = r"""
@@ -101,7 +101,9 @@ class Spark:
         self.folder = folder = Path(mkdtemp(prefix="tidewire-spark-"))
         (folder / "log4j2.properties").write_text(_LOG4J)
         # A JVM without memory does not come back: its end is noticed, and the worker starts again.
-        java_options = f"-XX:+ExitOnOutOfMemoryError {java_options}"
+        # And one without room for compiled code ends too: each template brings code of its own, and 48 MB, which a JVM
+        # with one compiler has, were full after some hundred queries.
+        java_options = f"-XX:+ExitOnOutOfMemoryError -XX:ReservedCodeCacheSize=256m {java_options}"
         options = f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties {_archive(java_options)} {java_options}"
         # Libraries that are unpacked to be loaded stay out of /tmp, where others might find them.
         options += f" -Djava.io.tmpdir={folder}"
