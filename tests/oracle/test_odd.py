@@ -26,7 +26,9 @@ AT_ONCE = 40
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Spark]:
-    made = Spark(master="local[2]", driver_memory="1g", java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+    made = Spark(
+        master="local[2]", driver_memory="1g", java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1", incremental=True
+    )
     made.session.conf.set("spark.sql.codegen.wholeStage", "false")
     made.session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield made

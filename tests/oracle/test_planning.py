@@ -26,7 +26,7 @@ QUESTIONS = chosen({Place(18, "C"): 40, Place(15, "icu"): 20, Place(18, "libc"):
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Spark]:
     options = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-    made = Spark(master="local[2]", driver_memory="1g", java_options=options)
+    made = Spark(master="local[2]", driver_memory="1g", java_options=options, incremental=True)
     yield made
     made.stop()
 

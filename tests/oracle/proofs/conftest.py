@@ -13,7 +13,9 @@ _open: list[Spark] = []
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Spark]:
-    made = Spark(master="local[2]", driver_memory="2g", java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+    made = Spark(
+        master="local[2]", driver_memory="2g", java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1", incremental=True
+    )
     # Compiling a job over a few rows takes far longer than running it.
     made.session.conf.set("spark.sql.codegen.wholeStage", "false")
     made.session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")

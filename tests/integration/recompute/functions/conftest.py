@@ -21,6 +21,6 @@ def edges(postgres_server: PostgresServer) -> Iterator[Edges]:
 
 @pytest.fixture(scope="package")
 def spark() -> Iterator[Spark]:
-    session = Spark(master="local[2]", driver_memory="1g", java_options="")
+    session = Spark(master="local[2]", driver_memory="1g", java_options="", incremental=True)
     yield session
     session.stop()

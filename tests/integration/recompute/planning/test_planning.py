@@ -29,7 +29,7 @@ def bench(postgres_server: PostgresServer) -> Iterator[Bench]:
     dsn = postgres_server.create_database(name)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(corpus.SETUP)
-    spark = Spark(master="local[2]", driver_memory="1g", java_options="")
+    spark = Spark(master="local[2]", driver_memory="1g", java_options="", incremental=True)
     # Compiling a job over ten rows takes far longer than running it.
     spark.session.conf.set("spark.sql.codegen.wholeStage", "false")
     spark.session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")

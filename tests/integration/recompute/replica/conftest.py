@@ -184,7 +184,9 @@ class Watched:
 @pytest.fixture(scope="package")
 def spark():
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    started = Spark(master="local[2]", driver_memory="1g", java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+    started = Spark(
+        master="local[2]", driver_memory="1g", java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1", incremental=True
+    )
     yield started
     started.stop()
 
